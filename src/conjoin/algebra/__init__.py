@@ -1,0 +1,1 @@
+"""Pure mathematics: no parameters, no device."""

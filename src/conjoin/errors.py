@@ -1,0 +1,64 @@
+"""The error tree. Every message says what is wrong and names the way out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ConjoinError(Exception):
+    """Something failed while working on valid input. The command line exits with 1."""
+
+    exit_code = 1
+
+
+class UsageError(ConjoinError):
+    """Wrong use or bad input. The command line exits with 2."""
+
+    exit_code = 2
+
+
+class FormError(UsageError):
+    """A form, slot, tie or option that does not exist or contradicts itself."""
+
+
+class GraphError(UsageError):
+    """A graph that cannot be read or used: bad lines, missing splits, unknown format."""
+
+
+class DatasetError(ConjoinError):
+    """A named dataset that cannot be found, downloaded or verified."""
+
+
+class UnknownName(UsageError):
+    """A name (entity, relation, dataset, form, option) that is not known."""
+
+
+class RunError(UsageError):
+    """A run folder that is missing, damaged, locked or belongs to other settings."""
+
+
+class Diverged(ConjoinError):
+    """Training or ranking met a number that is not finite."""
+
+
+class NotInstalled(UsageError):
+    """A package that only some users need is missing."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the package {package}: pip install 'conjoin[{extra}]'")
+
+
+def did_you_mean(word: str, choices: Iterable[str], *, shown: int = 3) -> str:
+    """The closest of `choices` as a sentence to append to a message, or nothing when none is close."""
+    folded: dict[str, str] = {}
+    for choice in choices:
+        folded.setdefault(choice.casefold(), choice)
+    close = difflib.get_close_matches(word.casefold(), folded, n=shown, cutoff=0.6)
+    return f" Did you mean {' or '.join(folded[name] for name in close)}?" if close else ""
+
+
+def unknown(kind: str, word: str, choices: Iterable[str], *, way_out: str = "") -> UnknownName:
+    """The error for a name that is not among `choices`, with suggestions and the way out."""
+    sentence = f"unknown {kind} {word!r}.{did_you_mean(word, choices)}"
+    return UnknownName(f"{sentence} {way_out}".rstrip())

@@ -1,0 +1,214 @@
+"""A knowledge graph as integers: vocabularies, three splits, reciprocal queries and what is known."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.errors import GraphError, unknown
+from conjoin.graph.known import Known
+
+Ids = npt.NDArray[np.int64]
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+PLACES = ("head", "relation", "tail")
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Names in id order. `labels` are what a person reads; they default to the names.
+
+    Names are unique, labels need not be: `find` accepts either and refuses an ambiguous label.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.labels and len(self.labels) != len(self.names):
+            raise GraphError(f"{len(self.labels)} labels for {len(self.names)} {self.kind} names")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Name to id."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def _by_label(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for i, label in enumerate(self.labels):
+            found.setdefault(label.casefold(), []).append(i)
+        return found
+
+    def label(self, i: int) -> str:
+        """What to show for id `i`: its label, or its name where it has none."""
+        return (self.labels[i] if self.labels else "") or self.names[i]
+
+    def find(self, word: str) -> int:
+        """The id of a name or of an unambiguous label."""
+        if word in self.index:
+            return self.index[word]
+        matches = self._by_label.get(word.casefold(), [])
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            choices = ", ".join(self.names[i] for i in matches[:5])
+            way_out = f"{len(matches)} have that label: use one of the names {choices}."
+            raise unknown(self.kind, word, [], way_out=way_out)
+        raise unknown(self.kind, word, [*self.names, *self.labels])
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Entities, relations and three arrays of (head, relation, tail) ids, each of shape (n, 3).
+
+    Ids are contiguous and follow the sorted order of the names, so they do not depend on the order of the lines.
+    Entities that occur only in valid or test are kept: they are candidates, like every other entity.
+    """
+
+    entities: Vocabulary
+    relations: Vocabulary
+    train: Ids
+    valid: Ids
+    test: Ids
+    name: str = "graph"
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def n_entities(self) -> int:
+        return len(self.entities)
+
+    @property
+    def n_relations(self) -> int:
+        """Relations without their reciprocals."""
+        return len(self.relations)
+
+    def triples(self, split: Split) -> Ids:
+        """The (n, 3) ids of one split."""
+        if split not in SPLITS:
+            raise unknown("split", split, SPLITS, way_out="Splits are train, valid and test.")
+        return {"train": self.train, "valid": self.valid, "test": self.test}[split]
+
+    def queries(self, split: Split) -> Ids:
+        """Both directions as tail questions, shape (2n, 3): (h, r, t) first, then (t, r + n_relations, h)."""
+        return reciprocal(self.triples(split), self.n_relations)
+
+    @cached_property
+    def known(self) -> Known:
+        """Every answer that is true in train, valid or test, for the queries of both directions."""
+        everything = np.concatenate([self.train, self.valid, self.test])
+        return Known.from_queries(reciprocal(everything, self.n_relations), n_relations=2 * self.n_relations)
+
+    @cached_property
+    def unseen(self) -> Ids:
+        """Entities that occur in no training triple."""
+        seen = np.zeros(self.n_entities, dtype=bool)
+        seen[self.train[:, 0]] = seen[self.train[:, 2]] = True
+        return np.flatnonzero(~seen)
+
+    @cached_property
+    def checksum(self) -> str:
+        """sha256 of the graph's content: names in order and the ids of each split in order."""
+        digest = hashlib.sha256()
+        for vocabulary in (self.entities, self.relations):
+            for name in vocabulary.names:
+                encoded = name.encode("utf-8", "surrogatepass")
+                digest.update(len(encoded).to_bytes(8, "little") + encoded)
+        for split in SPLITS:
+            triples = self.triples(split)
+            digest.update(len(triples).to_bytes(8, "little"))
+            digest.update(np.ascontiguousarray(triples, dtype="<i8").tobytes())
+        return digest.hexdigest()
+
+    @classmethod
+    def from_triples(
+        cls,
+        train: Any,
+        valid: Any = None,
+        test: Any = None,
+        *,
+        name: str = "graph",
+        labels: dict[str, str] | None = None,
+        relation_labels: dict[str, str] | None = None,
+        notes: Iterable[str] = (),
+    ) -> Graph:
+        """Build a graph from names: sequences of triples, (n, 3) arrays, or tables whose first three columns
+        are head, relation and tail (pandas, polars, pyarrow).
+
+        >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
+        >>> graph.n_entities, graph.n_relations, graph.train.tolist()
+        (3, 1, [[0, 0, 2], [2, 0, 1]])
+        """
+        columns = [_columns(part) for part in (train, valid, test)]
+        entities = _vocabulary("entity", {n for h, _, t in columns for ends in (h, t) for n in ends}, labels)
+        relations = _vocabulary("relation", {n for _, r, _ in columns for n in r}, relation_labels)
+        train_ids, valid_ids, test_ids = (
+            np.stack([_ids(h, entities), _ids(r, relations), _ids(t, entities)], axis=1).reshape(len(h), 3)
+            for h, r, t in columns
+        )
+        return cls(entities, relations, train_ids, valid_ids, test_ids, name=name, notes=tuple(notes))
+
+
+def reciprocal(triples: Ids, n_relations: int) -> Ids:
+    """The triples followed by their reciprocals (t, r + n_relations, h), shape (2n, 3)."""
+    turned = triples[:, ::-1].copy()
+    turned[:, 1] += n_relations
+    return np.concatenate([triples, turned])
+
+
+def _vocabulary(kind: str, names: set[str], labels: dict[str, str] | None) -> Vocabulary:
+    ordered = tuple(sorted(names))
+    return Vocabulary(kind, ordered, tuple(labels.get(name, "") for name in ordered) if labels else ())
+
+
+def _ids(names: list[str], vocabulary: Vocabulary) -> Ids:
+    return np.fromiter(map(vocabulary.index.__getitem__, names), dtype=np.int64, count=len(names))
+
+
+def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
+    """Three equally long lists of names out of whatever table `part` is."""
+    if part is None or len(part) == 0:
+        return [], [], []
+    if hasattr(part, "column_names"):
+        found = [part.column(i).to_pylist() for i in range(min(3, part.num_columns))]
+    elif hasattr(part, "columns") and hasattr(part, "__getitem__"):
+        found = [list(part[column]) for column in list(part.columns)[:3]]
+    elif isinstance(part, np.ndarray):
+        if part.ndim != 2 or part.shape[1] != 3:
+            raise GraphError(f"an array of triples has shape (n, 3), this one has {part.shape}")
+        found = [part[:, i].tolist() for i in range(3)]
+    else:
+        found = _rows_to_columns(part)
+    if len(found) < 3:
+        raise GraphError(f"a table of triples needs three columns (head, relation, tail), this one has {len(found)}")
+    head, relation, tail = (_names(column, place) for column, place in zip(found, PLACES, strict=True))
+    return head, relation, tail
+
+
+def _rows_to_columns(rows: Sequence[Any]) -> list[list[Any]]:
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, str) or len(row) != 3:
+            raise GraphError(f"triple {number} is {row!r}: expected (head, relation, tail)")
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _names(column: list[Any], place: str) -> list[str]:
+    """Names as text: ids that are numbers become their decimal digits."""
+    names = []
+    for number, value in enumerate(column, start=1):
+        missing = value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+        if missing:
+            raise GraphError(f"triple {number} has no {place}: drop such rows or give them a name")
+        names.append(value if type(value) is str else str(value))
+    return names

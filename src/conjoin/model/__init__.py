@@ -1,0 +1,1 @@
+"""Forms with numbers in them."""

@@ -1,0 +1,1 @@
+"""Where the true answer stands among all entities."""

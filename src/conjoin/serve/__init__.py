@@ -1,0 +1,1 @@
+"""Answers with the user's own names."""

@@ -1,0 +1,1 @@
+"""Runs, and later the tables over many of them."""
