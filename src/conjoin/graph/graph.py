@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +18,7 @@ Ids = npt.NDArray[np.int64]
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 PLACES = ("head", "relation", "tail")
+FEW = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,8 @@ class Vocabulary:
     def _by_label(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for i, label in enumerate(self.labels):
-            found.setdefault(label.casefold(), []).append(i)
+            if label:
+                found.setdefault(label.casefold(), []).append(i)
         return found
 
     def label(self, i: int) -> str:
@@ -66,7 +67,15 @@ class Vocabulary:
             choices = ", ".join(self.names[i] for i in matches[:5])
             way_out = f"{len(matches)} have that label: use one of the names {choices}."
             raise unknown(self.kind, word, [], way_out=way_out)
-        raise unknown(self.kind, word, [*self.names, *self.labels])
+        raise unknown(self.kind, word, self._near(word))
+
+    def _near(self, word: str) -> list[str]:
+        """Names and labels to compare a misspelt word with: all, or in a large vocabulary those that begin alike."""
+        everything = [*self.names, *self.labels]
+        if len(everything) <= FEW:
+            return everything
+        start = word[:2].casefold()
+        return [name for name in everything if name[:2].casefold() == start][:FEW]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +153,7 @@ class Graph:
         notes: Iterable[str] = (),
     ) -> Graph:
         """Build a graph from names: sequences of triples, (n, 3) arrays, or tables whose first three columns
-        are head, relation and tail (pandas, polars, pyarrow).
+        are head, relation and tail (pandas, polars, pyarrow, `Triples`).
 
         >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
         >>> graph.n_entities, graph.n_relations, graph.train.tolist()
@@ -178,10 +187,16 @@ def _ids(names: list[str], vocabulary: Vocabulary) -> Ids:
 
 def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
     """Three equally long lists of names out of whatever table `part` is."""
-    if part is None or len(part) == 0:
+    if part is None:
+        return [], [], []
+    if not hasattr(part, "__len__"):
+        part = list(part)
+    if len(part) == 0:
         return [], [], []
     if hasattr(part, "column_names"):
         found = [part.column(i).to_pylist() for i in range(min(3, part.num_columns))]
+    elif hasattr(part, "iloc"):
+        found = [list(part.iloc[:, i]) for i in range(min(3, part.shape[1]))]
     elif hasattr(part, "columns") and hasattr(part, "__getitem__"):
         found = [list(part[column]) for column in list(part.columns)[:3]]
     elif isinstance(part, np.ndarray):
@@ -198,17 +213,29 @@ def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
 
 def _rows_to_columns(rows: Sequence[Any]) -> list[list[Any]]:
     for number, row in enumerate(rows, start=1):
-        if isinstance(row, str) or len(row) != 3:
+        if isinstance(row, str | bytes) or not hasattr(row, "__len__") or len(row) != 3:
             raise GraphError(f"triple {number} is {row!r}: expected (head, relation, tail)")
     return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _names(column: list[Any], place: str) -> list[str]:
-    """Names as text: ids that are numbers become their decimal digits."""
+    """Names as text: ids that are numbers become their decimal digits, bytes are read as UTF-8."""
     names = []
     for number, value in enumerate(column, start=1):
-        missing = value is None or value == "" or (isinstance(value, float) and math.isnan(value))
-        if missing:
+        name = value if type(value) is str else _spelled(value)
+        if not name or name.isspace():
             raise GraphError(f"triple {number} has no {place}: drop such rows or give them a name")
-        names.append(value if type(value) is str else str(value))
+        names.append(name)
     return names
+
+
+def _spelled(value: Any) -> str:
+    """A value as text, nothing when it stands for a missing one (None, NaN, NaT, pandas.NA)."""
+    try:
+        if value is None or value != value:  # noqa: PLR0124 (so differ only NaN and NaT)
+            return ""
+        return value.decode() if isinstance(value, bytes) else str(value)
+    except UnicodeDecodeError as error:
+        raise GraphError(f"the name {value!r} is not valid UTF-8: {error.reason}") from error
+    except (TypeError, ValueError):
+        return ""

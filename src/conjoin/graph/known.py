@@ -25,6 +25,7 @@ class Known:
     @classmethod
     def from_queries(cls, queries: Ids, *, n_relations: int) -> Known:
         """Build from (n, 3) queries, duplicates allowed; `n_relations` counts reciprocals."""
+        queries = queries.astype(np.int64, copy=False)
         keys = queries[:, 0] * n_relations + queries[:, 1]
         order = np.lexsort((queries[:, 2], keys))
         keys, tails = keys[order], queries[order, 2]

@@ -1,0 +1,5 @@
+"""`python -m conjoin` is the command line too."""
+
+from conjoin.cli import main
+
+main()

@@ -1,0 +1,253 @@
+"""Forms: what a relation is and does. A variant is a value.
+
+A form has named slots, complex vectors that together make a relation. A slot is stored (it owns numbers) or tied
+(derived from a stored slot). Parameter count, initialisation and regulariser follow from the value.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from conjoin.algebra.planar import TINY, Z
+from conjoin.algebra.ties import Tie
+from conjoin.errors import FormError, did_you_mean
+
+Slots = Mapping[str, Z]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form(ABC):
+    """The base of the families. Subclasses declare slots as fields of type `Tie | None` and options as other fields.
+
+    An entity is a complex vector of `rank` coordinates, 2·rank reals, for every form.
+    """
+
+    SLOTS: ClassVar[tuple[str, ...]]
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]]
+    HALVES: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        for slot, tie in self.ties.items():
+            self._check_tie(slot, tie)
+        if not self.stored:
+            raise FormError(
+                f"{self.family} needs at least one stored slot: leave one of {', '.join(self.SLOTS)} untied"
+            )
+        for option, value in self.options.items():
+            if value not in self.CHOICES[option]:
+                known = ", ".join(self.CHOICES[option])
+                hint = did_you_mean(value, self.CHOICES[option])
+                raise FormError(f"{option}={value} is not an option of {self.family}; choose from {known}.{hint}")
+
+    def _check_tie(self, slot: str, tie: Tie) -> None:
+        if tie.slot is None or tie.slot in self.stored:
+            return
+        if tie.slot == slot:
+            raise FormError(f"slot {slot} is tied to itself: leave it out to store it")
+        if tie.slot in self.ties:
+            raise FormError(f"{slot}={tie} refers to {tie.slot}, which is tied too: tie {slot} to a stored slot")
+        known = ", ".join(self.SLOTS)
+        raise FormError(f"{slot}={tie} refers to an unknown slot; the slots of {self.family} are {known}")
+
+    @property
+    def family(self) -> str:
+        return type(self).__name__
+
+    @cached_property
+    def ties(self) -> dict[str, Tie]:
+        """The derived slots and how."""
+        return {slot: tie for slot in self.SLOTS if (tie := getattr(self, slot)) is not None}
+
+    @cached_property
+    def stored(self) -> tuple[str, ...]:
+        """The slots that own numbers."""
+        return tuple(slot for slot in self.SLOTS if getattr(self, slot) is None)
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {option: getattr(self, option) for option in self.CHOICES}
+
+    def __str__(self) -> str:
+        """`Family(slot=expr, …, option=value)` with the defaults left out; `parse` is its inverse."""
+        defaults = {f.name: f.default for f in fields(self) if f.default is not MISSING}
+        ties = [f"{slot}={tie}" for slot, tie in self.ties.items()]
+        options = [f"{name}={value}" for name, value in self.options.items() if value != defaults[name]]
+        return f"{self.family}({', '.join(ties + options)})"
+
+    def check_rank(self, rank: int) -> None:
+        """Refuse ranks that this form cannot have."""
+        if rank < 1:
+            raise FormError(f"rank {rank} is too small: a rank is at least 1")
+        if self.HALVES and rank % 2:
+            raise FormError(f"{self.family} splits an entity in halves: use an even rank, such as {rank + 1}")
+
+    def slot_width(self, rank: int) -> int:
+        """Complex coordinates of one slot."""
+        return rank // 2 if self.HALVES else rank
+
+    def reals(self, rank: int) -> int:
+        """Numbers that one relation owns."""
+        return 2 * len(self.stored) * self.slot_width(rank)
+
+    def unfold(self, rows: Tensor) -> Slots:
+        """All slots, as used in the query, from the stored rows of shape (B, reals)."""
+        stored = Z.of_row(rows)
+        parts = zip(
+            self.stored,
+            stored.re.chunk(len(self.stored), dim=-1),
+            stored.im.chunk(len(self.stored), dim=-1),
+            strict=True,
+        )
+        return self._derive({slot: Z(re, im) for slot, re, im in parts})
+
+    def _derive(self, stored: dict[str, Z]) -> Slots:
+        return {slot: self.ties[slot].derive(stored) if slot in self.ties else stored[slot] for slot in self.SLOTS}
+
+    def query(self, heads: Tensor, slots: Slots) -> Tensor:
+        """The query rows (B, 2·rank): the score of tail t is the dot product of the query with t's row."""
+        return self.apply(self.head(heads), slots).row()
+
+    def squared_moduli(self, heads: Tensor, slots: Slots, tails: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """|h|², m² and |t|² of every coordinate, each (B, rank): what a regulariser sees."""
+        return self.head(heads).squared(), self.squared_modulus(slots), Z.of_row(tails).squared()
+
+    def head(self, rows: Tensor) -> Z:
+        """How an entity's row is read when it stands at the head."""
+        return Z.of_row(rows)
+
+    @abstractmethod
+    def apply(self, h: Z, slots: Slots) -> Z:
+        """The query q of head h: score(t) = Re Σ q_j conj(t_j)."""
+
+    @abstractmethod
+    def squared_modulus(self, slots: Slots) -> Tensor:
+        """m² of the unfolded relation, (B, rank). A shared slot counts as often as it is used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComplEx(Form):
+    """q = (a1 h1 | a2 h2). `layout=published` reads heads as the paper's code does, tails as everyone does."""
+
+    a1: Tie | None = None
+    a2: Tie | None = None
+    layout: Literal["proper", "published"] = "proper"
+
+    SLOTS = ("a1", "a2")
+    CHOICES: ClassVar = {"layout": ("proper", "published")}
+    HALVES = True
+
+    def head(self, rows: Tensor) -> Z:
+        if self.layout == "proper":
+            return Z.of_row(rows)
+        re1, im1, re2, im2 = rows.chunk(4, dim=-1)
+        return Z.joined(Z(re1, im1), Z(re2, im2))
+
+    def apply(self, h: Z, slots: Slots) -> Z:
+        h1, h2 = h.halves()
+        return Z.joined(slots["a1"] * h1, slots["a2"] * h2)
+
+    def squared_modulus(self, slots: Slots) -> Tensor:
+        return torch.cat([slots["a1"].squared(), slots["a2"].squared()], dim=-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FiveStar(Form):
+    """top = a h + b, down = c h + d, and three readings of their quotient.
+
+    phase    q = conj(top) · down / |down|, what the published experiments computed.
+    aligned  q = top · conj(down) / |down|, the same without the conjugation.
+    mobius   q = top / down as printed. Scaling a relation changes nothing, so the stored diagonal is the deviation
+             from the identity, the matrix has Frobenius norm √2, the denominator is |down|² + 0.001, and the
+             penalty sees the stored slots off the diagonal.
+    """
+
+    a: Tie | None = None
+    b: Tie | None = None
+    c: Tie | None = None
+    d: Tie | None = None
+    quotient: Literal["phase", "mobius", "aligned"] = "phase"
+    penalty: Literal["full", "half"] = "full"
+
+    SLOTS = ("a", "b", "c", "d")
+    CHOICES: ClassVar = {"quotient": ("phase", "mobius", "aligned"), "penalty": ("full", "half")}
+    HALVES = False
+    DENOMINATOR = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.quotient == "mobius" and self.penalty == "half":
+            raise FormError("penalty=half belongs to the published reading: use it with quotient=phase or aligned")
+
+    def _derive(self, stored: dict[str, Z]) -> Slots:
+        if self.quotient != "mobius":
+            return super()._derive(stored)
+        shifted = {slot: Z(z.re + 1, z.im) if slot in ("a", "d") else z for slot, z in stored.items()}
+        return normalised(super()._derive(shifted))
+
+    def apply(self, h: Z, slots: Slots) -> Z:
+        top = slots["a"] * h + slots["b"]
+        down = slots["c"] * h + slots["d"]
+        if self.quotient == "mobius":
+            return (top * down.conj()).scaled(1 / (down.squared() + self.DENOMINATOR))
+        turned = top.conj() * down if self.quotient == "phase" else top * down.conj()
+        return turned.scaled(1 / down.modulus())
+
+    def squared_modulus(self, slots: Slots) -> Tensor:
+        if self.penalty == "half":
+            return 4 * sum_of([z.re * z.re for z in slots.values()])
+        if self.quotient == "mobius":
+            free = [slots[slot].squared() for slot in ("b", "c") if slot in self.stored]
+            return sum_of(free) if free else torch.zeros_like(slots["a"].re)
+        return sum_of([z.squared() for z in slots.values()])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair(Form):
+    """Entities in pairs of complex coordinates: q = (a h1 + b h2 | c h1 + d h2).
+
+    With c = -conj(b), d = conj(a) this is the Hamilton product of QuatE; `unit=true` divides the block by its norm.
+    """
+
+    a: Tie | None = None
+    b: Tie | None = None
+    c: Tie | None = None
+    d: Tie | None = None
+    unit: Literal["false", "true"] = "false"
+
+    SLOTS = ("a", "b", "c", "d")
+    CHOICES: ClassVar = {"unit": ("false", "true")}
+    HALVES = True
+
+    def _derive(self, stored: dict[str, Z]) -> Slots:
+        slots = super()._derive(stored)
+        return normalised(slots) if self.unit == "true" else slots
+
+    def apply(self, h: Z, slots: Slots) -> Z:
+        h1, h2 = h.halves()
+        return Z.joined(slots["a"] * h1 + slots["b"] * h2, slots["c"] * h1 + slots["d"] * h2)
+
+    def squared_modulus(self, slots: Slots) -> Tensor:
+        squared = {slot: z.squared() for slot, z in slots.items()}
+        return torch.cat([squared["a"] + squared["b"], squared["c"] + squared["d"]], dim=-1)
+
+
+def normalised(slots: Slots) -> Slots:
+    """The 2 × 2 matrix of every coordinate scaled to Frobenius norm √2, the norm of the identity."""
+    norm = torch.sqrt(sum_of([z.squared() for z in slots.values()]) + TINY)
+    return {slot: z.scaled(math.sqrt(2) / norm) for slot, z in slots.items()}
+
+
+def sum_of(terms: list[Tensor]) -> Tensor:
+    """The sum of at least one tensor."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total

@@ -1,0 +1,73 @@
+"""The command line: one short function per verb, thin over the library."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from conjoin import __version__
+from conjoin.cli import answers, demo, graphs, runs
+from conjoin.cli.screen import say
+from conjoin.errors import ConjoinError
+
+app = typer.Typer(
+    help="Knowledge-graph embeddings in complex space: train, rank, ask. Start with `conjoin demo`.",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+VERBS = (
+    demo.demo,
+    graphs.datasets,
+    graphs.fetch,
+    graphs.inspect,
+    graphs.split,
+    graphs.forms,
+    runs.train,
+    runs.rank,
+    answers.ask,
+    answers.score,
+    answers.similar,
+    answers.export,
+)
+for verb in VERBS:
+    app.command()(verb)
+
+
+def _version(wanted: bool) -> None:
+    if not wanted:
+        return
+    import torch
+
+    card = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ", no GPU"
+    print(f"conjoin {__version__} (torch {torch.__version__}{card})")
+    raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Versions of conjoin, torch, device.")
+    ] = False,
+) -> None:
+    """Options before the verb."""
+
+
+def main() -> None:
+    """The program: errors become one sentence and an exit code, 2 for wrong use or bad input, 1 for a failure."""
+    try:
+        app()
+    except ConjoinError as error:
+        say(f"error: {error}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        say("stopped. A run that had begun is continued by the same command with --resume.")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+        sys.exit(1)

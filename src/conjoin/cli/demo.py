@@ -1,0 +1,77 @@
+"""The demonstration: four forms on the atlas, a comparison, and questions that a person can judge."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.screen import Watcher, emit, number, say, show, show_table
+
+FORMS = ("complex", "complex-conj", "5star", "5star-conj")
+RANK = 32
+SETTINGS = {"epochs": 20, "batch": 200, "lr": 0.1, "n3": 0.02}
+QUESTIONS = (("Switzerland", "borders", "?"), ("?", "has_capital", "Lima"), ("Japan", "has_currency", "?"))
+
+
+def demo(
+    *,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Where the four run folders go.")] = Path("runs/demo"),
+    json: opt.Json = False,
+) -> None:
+    """Train four forms on the embedded atlas, compare them, and answer three questions. About half a minute."""
+    import conjoin
+    from conjoin.algebra.notation import SYMBOLS
+    from conjoin.learn.recipe import Recipe
+    from conjoin.study.execute import Conduct
+    from conjoin.study.run import Run
+
+    start = time.monotonic()
+    graph = conjoin.load("atlas")
+    say(
+        f"The atlas: {graph.n_entities:,} entities, {graph.n_relations} relations, {len(graph.train):,} training facts."
+    )
+    results: dict[str, dict[str, Any]] = {}
+    recipe = Recipe.from_mapping(SETTINGS)
+    for form in FORMS:
+        run = Run.of(graph, form, rank=RANK, recipe=recipe)
+        with Watcher(recipe.epochs, form).watching() as watcher:
+            conduct = Conduct(track=watcher.track, watch=watcher.epoch)
+            done = conjoin.execute(run, graph, out / form, conduct=conduct)
+        results[form] = done.result
+    best = max(FORMS, key=lambda form: results[form]["test"]["mrr"])
+    predictor = conjoin.open(out / best)
+    answers = [(question, predictor.ask(*question, k=5)) for question in QUESTIONS]
+    if json:
+        emit(
+            {
+                "runs": {form: {"folder": str(out / form), **results[form]} for form in FORMS},
+                "best": best,
+                "answers": [
+                    {"question": list(question), "answers": [vars(answer) for answer in found]}
+                    for question, found in answers
+                ],
+            }
+        )
+        return
+    rows = [
+        (
+            form,
+            SYMBOLS[form],
+            *(number(result["test"][metric]) for metric in ("mrr", "hits@1", "hits@3", "hits@10")),
+            f"{result['seconds_per_epoch']:.3f}",
+            f"{result['parameters']:,}",
+            f"{result['relation_bytes']:,}",
+        )
+        for form, result in results.items()
+    ]
+    heads = ("form", "paper", "MRR", "Hits@1", "Hits@3", "Hits@10", "s/epoch", "parameters", "bytes of relations")
+    show_table(f"Test facts of the atlas, rank {RANK}, {recipe.epochs} epochs", heads, rows, left=2)
+    show("Tied by conjugation, a relation owns half the numbers; what is lost is in the first columns.")
+    for question, found in answers:
+        words = ", ".join(f"{answer.label}{'' if answer.known else ' (not in the graph)'}" for answer in found)
+        show(f"{' '.join(question)}   →   {words}")
+    show(f"\nAsk more: conjoin ask {out / best} France borders '?'     ({time.monotonic() - start:.0f} s)")

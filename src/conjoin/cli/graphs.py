@@ -1,0 +1,209 @@
+"""Verbs about graphs: datasets, fetch, inspect, split, forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.screen import Watcher, emit, percent, say, show, show_table
+
+
+def datasets(*, json: opt.Json = False) -> None:
+    """List the datasets that have a name: sizes, licence, and whether they are on this machine."""
+    from conjoin.graph.catalogue import catalogue
+    from conjoin.graph.datasets import locate
+
+    records = [(record, locate(record.name)) for record in catalogue().values()]
+    if json:
+        emit(
+            {
+                "datasets": [
+                    {
+                        "name": record.name,
+                        "title": record.title,
+                        **vars(record.counts),
+                        "licence": record.licence,
+                        "sources": list(record.sources),
+                        "folder": str(folder) if folder else None,
+                    }
+                    for record, folder in records
+                ]
+            }
+        )
+        return
+    rows = [
+        (
+            record.name,
+            record.licence,
+            "embedded" if record.embedded else str(folder) if folder else "conjoin fetch " + record.name,
+            *(f"{count:,}" for count in vars(record.counts).values()),
+        )
+        for record, folder in records
+    ]
+    columns = ("name", "licence", "where", "train", "valid", "test", "entities", "relations")
+    show_table("Datasets", columns, rows, left=3)
+
+
+def fetch(name: Annotated[str, typer.Argument(help="A dataset's name.")], *, json: opt.Json = False) -> None:
+    """Download and verify a dataset; one that is already on this machine is only verified."""
+    from conjoin.graph.datasets import fetch as fetch_dataset
+
+    with Watcher().watching() as watcher:
+        folder = fetch_dataset(name, track=watcher.track)
+    if json:
+        emit({"name": name, "folder": str(folder), "verified": True})
+    else:
+        show(f"{name} is in {folder}, verified")
+
+
+def inspect(
+    graph: opt.GraphArgument,
+    *,
+    relations: Annotated[int, typer.Option(help="How many relations to list.")] = 10,
+    labels: opt.Labels = None,
+    on_error: opt.OnError = "stop",
+    columns: opt.Columns = None,
+    header: opt.Header = None,
+    delimiter: opt.Delimiter = None,
+    literals: opt.Literals = "drop",
+    blank_nodes: opt.BlankNodes = "keep",
+    json: opt.Json = False,
+) -> None:
+    """Look at a graph before using it: sizes, degrees, cardinalities, duplicates, leakage, unseen entities.
+
+    conjoin inspect wn18rr
+    conjoin inspect my-facts.csv --columns subject,verb,object
+    """
+    from conjoin.graph.survey import Measure, survey
+
+    choices = opt.reading(
+        on_error=on_error,
+        columns=columns,
+        header=header,
+        delimiter=delimiter,
+        literals=literals,
+        blank_nodes=blank_nodes,
+    )
+    with Watcher().watching() as watcher:
+        found = survey(opt.load_graph(graph, options=choices, labels=labels, watcher=watcher))
+    if json:
+        emit(found.to_json())
+        return
+    sizes = vars(found.sizes)
+    show_table("Dataset", ("name", *sizes), [(found.name, *(f"{count:,}" for count in sizes.values()))])
+    degrees = found.degrees
+    show(
+        f"Degrees in train: {degrees.minimum} to {degrees.maximum:,}, mean {degrees.mean:.1f}, "
+        f"median {degrees.median:g}; {percent(degrees.once.share)} of the entities occur once"
+    )
+    rows = [
+        (r.cardinality or "not in train", f"{r.relations:,}", f"{r.train:,}", f"{r.test:,}")
+        for r in found.cardinalities
+    ]
+    show_table("Cardinality", ("kind", "relations", "train triples", "test triples"), rows)
+    groups = {"Repeats": found.repeats, "Leakage": found.leakage, "Unseen": found.unseen}
+    measures = [
+        (group, m.definition, f"{m.count:,}", f"{m.of:,}", percent(m.share))
+        for group, part in groups.items()
+        for m in vars(part).values()
+        if isinstance(m, Measure)
+    ]
+    show_table("What a result could rest on", ("", "measured as", "count", "of", "share"), measures, left=2)
+    if found.unseen.relations:
+        show(f"Relations not in train: {', '.join(found.unseen.relations[:20])}")
+    mirrors = [(m.pattern, m.relation, m.other, f"{m.support:,}", percent(m.confidence)) for m in found.mirrors]
+    if mirrors:
+        title = f"Symmetric and inverse relations ({len(mirrors)}, the first {relations} shown)"
+        heads = ("pattern", "relation", "other", "support", "confidence")
+        show_table(title, heads, mirrors[:relations], left=3)
+    most = [
+        (r.relation, r.cardinality or "-", f"{r.train:,}", f"{r.valid:,}", f"{r.test:,}")
+        for r in found.relations[:relations]
+    ]
+    show_table("Most frequent relations", ("relation", "kind", "train", "valid", "test"), most, left=2)
+
+
+def split(
+    file: Annotated[Path, typer.Argument(help="A file of triples, or a folder whose splits are joined first.")],
+    *,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for train, valid and test.")],
+    valid: Annotated[str, typer.Option(help="Size of valid: 5% or 500.")] = "5%",
+    test: Annotated[str, typer.Option(help="Size of test: 5% or 500.")] = "5%",
+    seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
+    overwrite: Annotated[bool, typer.Option(help="Replace what is in the folder.")] = False,
+    labels: opt.Labels = None,
+    on_error: opt.OnError = "stop",
+    columns: opt.Columns = None,
+    header: opt.Header = None,
+    delimiter: opt.Delimiter = None,
+    literals: opt.Literals = "drop",
+    blank_nodes: opt.BlankNodes = "keep",
+    json: opt.Json = False,
+) -> None:
+    """Split a file of facts once and for all: twins stay on one side, nothing in test is unseen.
+
+    The result depends on the facts and the seed only, not on the order of the lines.
+
+    conjoin split my-facts.tsv --valid 5% --test 5% -o my-graph
+    """
+    from conjoin.graph.folder import read_graph
+    from conjoin.graph.split import parse_size, split_graph, write_split
+
+    choices = opt.reading(
+        on_error=on_error,
+        columns=columns,
+        header=header,
+        delimiter=delimiter,
+        literals=literals,
+        blank_nodes=blank_nodes,
+    )
+    sizes = {"valid": parse_size(valid), "test": parse_size(test)}
+    whole = read_graph(file, options=choices, labels=labels, split=lambda graph: graph)
+    graph = split_graph(whole, valid=sizes["valid"], test=sizes["test"], seed=seed)
+    written = write_split(graph, out, overwrite=overwrite)
+    for note in (*graph.notes, *written.notes):
+        say(note)
+    counts = {"train": len(graph.train), "valid": len(graph.valid), "test": len(graph.test)}
+    if json:
+        emit({"folder": str(written.folder), **counts, "notes": [*graph.notes, *written.notes]})
+    else:
+        show(f"{written.folder}: " + ", ".join(f"{split} {count:,}" for split, count in counts.items()))
+
+
+def forms(
+    *,
+    rank: Annotated[int, typer.Option(help="Rank to count parameters at.")] = 500,
+    json: opt.Json = False,
+) -> None:
+    """List every named form: its ties, what it stores and how many numbers a relation owns.
+
+    Any other pattern of ties works too: --form "FiveStar(c=conj(b), d=-conj(a))"
+    """
+    from conjoin.algebra.notation import FORMS, SYMBOLS
+
+    if json:
+        listed = [
+            {
+                "name": name,
+                "paper": SYMBOLS.get(name),
+                "form": str(form),
+                "slots": list(form.SLOTS),
+                "stored": list(form.stored),
+                "options": form.options,
+                "parameters_per_relation": form.reals(rank),
+            }
+            for name, form in FORMS.items()
+        ]
+        emit({"rank": rank, "forms": listed})
+        return
+    rows = [
+        (name, SYMBOLS.get(name, ""), str(form), ", ".join(form.stored), f"{form.reals(rank):,}")
+        for name, form in FORMS.items()
+    ]
+    heads = ("name", "paper", "written out", "stored slots", f"reals per relation, rank {rank}")
+    show_table("Forms", heads, rows, left=4)
+    show("Options: quotient = phase | mobius | aligned (FiveStar), layout = proper | published (ComplEx), for example")
+    show('  conjoin train wn18rr --form "5star-conj(quotient=mobius)"')

@@ -1,0 +1,72 @@
+"""Options that several verbs share, and what they mean to the library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from conjoin.cli.screen import Watcher
+    from conjoin.graph.graph import Graph
+    from conjoin.graph.report import ReadOptions
+
+GraphArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="GRAPH",
+        help="A dataset's name (`conjoin datasets`), a folder with train/valid/test files, or one file.",
+    ),
+]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as written by `conjoin train`.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default a GPU where there is one.")]
+Labels = Annotated[Path | None, typer.Option(help="File with id and human name; further columns are ignored.")]
+OnError = Annotated[str, typer.Option(help="A bad line: stop with its place and reason, or skip and count it.")]
+Columns = Annotated[
+    str | None, typer.Option(help="Which columns hold head, relation, tail: three names, or numbers from 0.")
+]
+Header = Annotated[bool | None, typer.Option("--header/--no-header", help="Does a table start with a header line?")]
+Delimiter = Annotated[str | None, typer.Option(help="Column separator; default: tab in .tsv and .txt, comma in .csv.")]
+Literals = Annotated[str, typer.Option(help="RDF literals as objects: drop them with a count, or keep as entities.")]
+BlankNodes = Annotated[str, typer.Option(help="RDF triples with blank nodes: keep, or drop with a count.")]
+Weights = Annotated[str | None, typer.Option(help="last or best (on valid); by default what the run reports.")]
+
+
+def reading(
+    *,
+    on_error: str,
+    columns: str | None,
+    header: bool | None,
+    delimiter: str | None,
+    literals: str,
+    blank_nodes: str,
+) -> ReadOptions:
+    """The reading options as the library wants them."""
+    from conjoin.errors import UsageError
+    from conjoin.graph.report import ReadOptions
+
+    chosen = [part.strip() for part in columns.split(",")] if columns else None
+    if chosen is not None and len(chosen) != 3:
+        raise UsageError(f"--columns {columns}: give three, such as --columns 0,2,1 or --columns subject,verb,object")
+    places = tuple(int(part) if part.isdigit() else part for part in chosen) if chosen else None
+    return ReadOptions(
+        on_error=on_error,  # type: ignore[arg-type]
+        columns=places,  # type: ignore[arg-type]
+        header=header,
+        delimiter="\t" if delimiter == "\\t" else delimiter,
+        literals=literals,  # type: ignore[arg-type]
+        blank_nodes=blank_nodes,  # type: ignore[arg-type]
+    )
+
+
+def load_graph(name: str, *, options: ReadOptions, labels: Path | None, watcher: Watcher) -> Graph:
+    """The graph, with everything worth knowing about how it was read said."""
+    from conjoin.cli.screen import say
+    from conjoin.graph.datasets import load
+
+    graph = load(name, options=options, labels=labels, track=watcher.track)
+    for note in graph.notes:
+        say(f"{graph.name}: {note}")
+    return graph

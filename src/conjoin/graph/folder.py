@@ -1,0 +1,163 @@
+"""A graph from where it lies: a folder with train, valid and test, one file of triples, or a stored graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from conjoin.errors import GraphError
+from conjoin.graph.graph import SPLITS, Graph, Split, Vocabulary
+from conjoin.graph.labels import read_labels_with_report
+from conjoin.graph.readers import PLAIN, read_triples
+from conjoin.graph.report import ReadOptions, Triples
+from conjoin.graph.source import FORMATS, KNOWN_SUFFIXES, AnyPath, split_name
+from conjoin.graph.store import STORED, open_graph
+
+SPLIT_NAMES: dict[Split, tuple[str, ...]] = {
+    "train": ("train",),
+    "valid": ("valid", "validation", "val", "dev"),
+    "test": ("test",),
+}
+UNSPLIT = "one file: all triples are train; valid and test are empty"
+Labels = AnyPath | Mapping[str, str]
+
+
+def read_graph(
+    path: AnyPath,
+    *,
+    options: ReadOptions = PLAIN,
+    labels: Labels | None = None,
+    relation_labels: Labels | None = None,
+    name: str | None = None,
+    split: Callable[[Graph], Graph] | None = None,
+) -> Graph:
+    """The graph at `path`; what the reports on its files say goes into its notes.
+
+    A folder has files named train, valid (validation, val, dev) and test in any format and case; only train must be
+    there. Labels are a file or a mapping; a folder's entity_labels.tsv[.gz] and relation_labels.tsv[.gz] are found by
+    themselves, and win over the labels inside RDF. One file is all train, and `split` makes a graph with three splits
+    of it. A folder with a graph.json was stored by `save_graph` and is opened with its own notes.
+    """
+    place = Path(path)
+    try:
+        is_folder, is_there = place.is_dir(), place.exists()
+    except (OSError, ValueError) as error:
+        raise GraphError(f"{os.fspath(path)!r} cannot be read: {error}") from error
+    if not is_there:
+        raise GraphError(f"{path}: there is no such file or folder")
+    if not is_folder:
+        graph = _read_parts({"train": place}, options, labels, relation_labels, name or split_name(place)[0])
+        return split(graph) if split else replace(graph, notes=(*graph.notes, UNSPLIT))
+    if (place / STORED).exists():
+        return _relabelled(open_graph(place), options, labels, relation_labels, name)
+    return _read_parts(
+        split_files(place),
+        options,
+        labels or _beside(place, "entity_labels"),
+        relation_labels or _beside(place, "relation_labels"),
+        name or place.resolve().name,
+    )
+
+
+def split_files(folder: AnyPath) -> dict[Split, Path]:
+    """The file of each split that a folder has. Train must be there, and no split twice."""
+    try:
+        files = sorted(file for file in Path(folder).iterdir() if file.is_file() and not file.name.startswith("."))
+    except OSError as error:
+        raise GraphError(f"{folder}: cannot be read: {error.strerror or error}") from error
+    found: dict[Split, Path] = {}
+    for split in SPLITS:
+        candidates = [file for file in files if _is_split(file, split)]
+        if len(candidates) > 1:
+            names = " and ".join(file.name for file in candidates)
+            raise GraphError(f"{folder}: {names} could each be the {split} split: leave one of them")
+        if candidates:
+            found[split] = candidates[0]
+    if "train" not in found:
+        shown = ", ".join(file.name for file in files[:20]) + (", …" if len(files) > 20 else "")
+        raise GraphError(
+            f"{folder}: no train file, which is named train with one of the suffixes {KNOWN_SUFFIXES}. "
+            + (f"There are {shown}" if files else "The folder has no files")
+        )
+    return found
+
+
+def _is_split(file: Path, split: Split) -> bool:
+    stem, suffix, _ = split_name(file)
+    return suffix in FORMATS and stem.lower() in SPLIT_NAMES[split]
+
+
+def _beside(folder: Path, stem: str) -> Path | None:
+    """The labels file of a folder, if it has one."""
+    wanted = (f"{stem}.tsv", f"{stem}.tsv.gz")
+    found = sorted(file for file in folder.iterdir() if file.name.lower() in wanted)
+    if len(found) > 1:
+        raise GraphError(f"{folder}: {found[0].name} and {found[1].name} both hold labels: leave one of them")
+    return found[0] if found else None
+
+
+def _read_parts(
+    files: Mapping[Split, Path],
+    options: ReadOptions,
+    labels: Labels | None,
+    relation_labels: Labels | None,
+    name: str,
+) -> Graph:
+    notes: list[str] = []
+    inside: dict[str, str] = {}
+    with_blank_nodes = 0
+    parts: dict[Split, Triples] = {}
+    for split, file in files.items():
+        parts[split], report = read_triples(file, options, scope=split, may_be_empty=split != "train")
+        notes.extend(report.sentences())
+        with_blank_nodes += report.blank_nodes > 0
+        for word, label in parts[split].labels.items():
+            inside.setdefault(word, label)
+    if len(files) > 1:
+        notes.extend(f"there is no {split} file: the split is empty" for split in SPLITS if split not in files)
+    notes.extend(f"{files[split]}: no triples: the split is empty" for split in parts if not parts[split])
+    if with_blank_nodes > 1:
+        notes.append("blank nodes of different files are different entities, whatever they are called")
+    entity_labels, said = _labels(labels, options)
+    of_relations, said_of_relations = _labels(relation_labels, options)
+    return Graph.from_triples(
+        *(parts.get(split) for split in SPLITS),
+        name=name,
+        labels=inside | entity_labels,
+        relation_labels=inside | of_relations,
+        notes=(*notes, *said, *said_of_relations),
+    )
+
+
+def _labels(labels: Labels | None, options: ReadOptions) -> tuple[dict[str, str], tuple[str, ...]]:
+    if labels is None:
+        return {}, ()
+    if isinstance(labels, Mapping):
+        return dict(labels), ()
+    found, report = read_labels_with_report(labels, on_error=options.on_error)
+    return found, report.sentences() if report.problems else ()
+
+
+def _relabelled(
+    graph: Graph, options: ReadOptions, labels: Labels | None, relation_labels: Labels | None, name: str | None
+) -> Graph:
+    """A stored graph under another name, or with other labels where some are given."""
+    entity_labels, said = _labels(labels, options)
+    of_relations, said_of_relations = _labels(relation_labels, options)
+    return replace(
+        graph,
+        entities=_with_labels(graph.entities, entity_labels),
+        relations=_with_labels(graph.relations, of_relations),
+        name=name or graph.name,
+        notes=(*graph.notes, *said, *said_of_relations),
+    )
+
+
+def _with_labels(vocabulary: Vocabulary, labels: dict[str, str]) -> Vocabulary:
+    if not labels:
+        return vocabulary
+    old = vocabulary.labels or ("",) * len(vocabulary)
+    merged = (labels.get(name, label) for name, label in zip(vocabulary.names, old, strict=True))
+    return replace(vocabulary, labels=tuple(merged))

@@ -1,0 +1,57 @@
+"""From files to names: TSV, CSV, Parquet, N-Triples and Turtle, each also packed with gzip.
+
+    triples, report = read_triples("facts.tsv.gz", ReadOptions(on_error="skip"))
+
+A line ends with a line feed (a carriage return before it is not part of the line); text is UTF-8, a byte-order mark
+is taken off. Bad lines are those with a wrong number of columns, empty or blank names, NUL bytes, bytes that are not
+UTF-8, or broken RDF. Duplicates are kept. The policy for RDF is that of `conjoin.graph.rdf`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from conjoin.errors import GraphError
+from conjoin.graph.parquet import read_parquet
+from conjoin.graph.rdf import blank_scope, read_ntriples, read_turtle
+from conjoin.graph.report import HOW_TO_SKIP, Problem, ReadOptions, ReadReport, Sink, Triples
+from conjoin.graph.source import AnyPath, format_of, opened, split_name, text_lines
+from conjoin.graph.tables import read_text_table
+
+__all__ = ["HOW_TO_SKIP", "Problem", "ReadOptions", "ReadReport", "Triples", "read_triples"]
+
+PLAIN = ReadOptions()
+
+
+def read_triples(
+    path: AnyPath, options: ReadOptions = PLAIN, *, scope: str | None = None, may_be_empty: bool = False
+) -> tuple[Triples, ReadReport]:
+    """The triples of one file and the report on it. The suffix says which format it has.
+
+    `scope` keeps the blank nodes of several files apart: by default the file's name without suffixes.
+    A file without any triple is an error, unless it `may_be_empty`.
+    """
+    file_format = format_of(path)
+    sink = Sink(os.fspath(path), file_format, options)
+    scope = blank_scope(split_name(path)[0] if scope is None else scope)
+    if file_format == "Parquet":
+        read_parquet(path, sink)
+    else:
+        with opened(path) as stream:
+            if file_format == "Turtle":
+                read_turtle(stream, sink, scope)
+            elif file_format == "N-Triples":
+                read_ntriples(text_lines(stream, sink.file), sink, scope)
+            else:
+                read_text_table(text_lines(stream, sink.file), file_format, sink)
+    report = sink.report()
+    if not report.triples and not may_be_empty:
+        raise GraphError(_nothing(report))
+    return sink.triples, report
+
+
+def _nothing(report: ReadReport) -> str:
+    if not report.lines:
+        return f"{report.file}: the file is empty"
+    found = "; ".join(sentence.removeprefix(f"{report.file}: ") for sentence in report.sentences())
+    return f"{report.file}: no triples in {report.lines:,} lines" + (f": {found}" if found else "")

@@ -1,0 +1,222 @@
+"""How files are to be read, and what was found in them: nothing is dropped without being counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from conjoin.errors import GraphError, unknown
+
+OnError = Literal["stop", "skip"]
+Column = int | str
+SAMPLES = 20
+HOW_TO_SKIP = "Mend the line, or skip and count such lines with on_error='skip' (--on-error skip)."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """How to read triples from files.
+
+    on_error     'stop' raises at the first bad line, 'skip' leaves bad lines out and counts them by reason.
+    columns      which three columns are head, relation and tail: header names or positions from 0. Without it
+                 a table has exactly three columns, or a header (or Parquet schema) that names them.
+    header       whether the first line of a TSV or CSV file names the columns. None decides: it does when `columns`
+                 holds names, or when three cells are the words head/subject/source, relation/rel/predicate/property
+                 and tail/object/target, in any order and case. With a header the words h/s, r/p, t/o count too.
+    delimiter    one character; None is a tab in .tsv and .txt, a comma in .csv. Quotes mean something in .csv only.
+    literals     RDF literals as objects: 'drop' them with a count, or 'keep' them as entities.
+    blank_nodes  triples with RDF blank nodes: 'keep', or 'drop' them with a count.
+    """
+
+    on_error: OnError = "stop"
+    columns: tuple[Column, Column, Column] | None = None
+    header: bool | None = None
+    delimiter: str | None = None
+    literals: Literal["drop", "keep"] = "drop"
+    blank_nodes: Literal["keep", "drop"] = "keep"
+
+    def __post_init__(self) -> None:
+        for setting, value, choices in (
+            ("on_error", self.on_error, ("stop", "skip")),
+            ("literals", self.literals, ("drop", "keep")),
+            ("blank_nodes", self.blank_nodes, ("keep", "drop")),
+        ):
+            if value not in choices:
+                raise unknown(f"value of {setting}", str(value), choices, way_out=f"It is {' or '.join(choices)}.")
+        if self.columns is not None:
+            self._check_columns(tuple(self.columns))
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '\r\n"\0'):
+            raise GraphError(f"the delimiter is one character, not a quote or a line end; this is {self.delimiter!r}")
+
+    def _check_columns(self, columns: tuple[Column, ...]) -> None:
+        sound = all(isinstance(c, str) or (isinstance(c, int) and not isinstance(c, bool) and c >= 0) for c in columns)
+        if len(columns) != 3 or len(set(columns)) != 3 or not sound:
+            raise GraphError(f"columns are three different names or positions from 0, not {columns!r}")
+        if self.header is False and any(isinstance(c, str) for c in columns):
+            raise GraphError(f"columns {columns!r} are names, which need a header: give positions or header=True")
+        object.__setattr__(self, "columns", columns)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One bad line. `line` counts from 1 (rows in Parquet); None where a parser does not tell it."""
+
+    file: str
+    line: int | None
+    reason: str
+    detail: str
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.reason}: {self.detail}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadReport:
+    """What was in one file.
+
+    Where every record is one line (TSV, N-Triples, rows of Parquet, CSV without quoted line breaks)
+    lines = triples + blank_lines + comments + (header is not None) + n_problems
+            + literals_dropped + label_statements (when literals are dropped) + blank_triples_dropped.
+    """
+
+    file: str
+    format: str
+    lines: int
+    triples: int
+    blank_lines: int = 0
+    comments: int = 0
+    header: tuple[str, ...] | None = None
+    problems: Mapping[str, int] = field(default_factory=dict)
+    samples: tuple[Problem, ...] = ()
+    multiline_rows: int = 0
+    literals_dropped: int = 0
+    literals_kept: int = 0
+    label_statements: int = 0
+    blank_nodes: int = 0
+    blank_triples_dropped: int = 0
+
+    @property
+    def n_problems(self) -> int:
+        return sum(self.problems.values())
+
+    def sentences(self) -> tuple[str, ...]:
+        """What a person should know about the file, one sentence each; nothing for a plain clean file."""
+        said: list[str] = []
+        if self.header is not None:
+            said.append(f"line 1 read as a header: {', '.join(self.header)}")
+        if self.problems:
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in self.problems.items())
+            said.append(f"{self.n_problems:,} bad lines skipped ({reasons}); the first: {self.samples[0]}")
+        counted = (
+            (self.blank_lines, "blank lines"),
+            (self.multiline_rows, "rows over several lines (quoted line breaks)"),
+            (self.literals_dropped, "triples with a literal as object dropped"),
+            (self.literals_kept, "triples with a literal as object kept"),
+            (self.label_statements, "labels (rdfs:label, skos:prefLabel)"),
+            (self.blank_nodes, "blank nodes kept as entities of this file only"),
+            (self.blank_triples_dropped, "triples with blank nodes dropped"),
+        )
+        said.extend(f"{count:,} {what}" for count, what in counted if count)
+        return tuple(f"{self.file}: {sentence}" for sentence in said)
+
+
+@dataclass(frozen=True, eq=False)
+class Triples:
+    """Three equally long columns of names, and the labels an RDF file had. `Graph.from_triples` takes it as a table."""
+
+    heads: list[str]
+    relations: list[str]
+    tails: list[str]
+    labels: dict[str, str] = field(default_factory=dict)
+    columns: ClassVar[tuple[str, str, str]] = ("head", "relation", "tail")
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def __iter__(self) -> Iterator[tuple[str, str, str]]:
+        return zip(self.heads, self.relations, self.tails, strict=True)
+
+    def __getitem__(self, column: str) -> list[str]:
+        return {"head": self.heads, "relation": self.relations, "tail": self.tails}[column]
+
+
+class Sink:
+    """Where a reader of one file puts what it finds: triples, counts and problems.
+
+    Each distinct name is checked and held once, however often it occurs.
+    """
+
+    def __init__(self, file: str, file_format: str, options: ReadOptions) -> None:
+        self.file = file
+        self.options = options
+        self.triples = Triples([], [], [])
+        self.lines = self.blank_lines = self.comments = self.multiline_rows = 0
+        self.literals_dropped = self.literals_kept = self.label_statements = 0
+        self.blank_nodes = self.blank_triples_dropped = 0
+        self.header: tuple[str, ...] | None = None
+        self._format = file_format
+        self._names: dict[str, str] = {}
+        self._problems: Counter[str] = Counter()
+        self._samples: list[Problem] = []
+
+    def add(self, line: int | None, head: str, relation: str, tail: str) -> bool:
+        """Take one triple, or count the problem with its names. Says whether it was taken."""
+        known = self._names.get
+        h, r, t = known(head), known(relation), known(tail)
+        if h is None or r is None or t is None:
+            for name, place in ((head, "head"), (relation, "relation"), (tail, "tail")):
+                if not self._admit(line, name, place):
+                    return False
+            h, r, t = self._names[head], self._names[relation], self._names[tail]
+        self.triples.heads.append(h)
+        self.triples.relations.append(r)
+        self.triples.tails.append(t)
+        return True
+
+    def _admit(self, line: int | None, name: str, place: str) -> bool:
+        if name in self._names:
+            return True
+        if not name or name.isspace():
+            self.problem(line, "empty name", f"the {place} is empty")
+            return False
+        if "\0" in name and self._format != "Parquet":
+            self.problem(line, "NUL byte", f"the {place} {shortened(name)} holds a NUL byte")
+            return False
+        self._names[name] = name
+        return True
+
+    def problem(self, line: int | None, reason: str, detail: str) -> None:
+        """Count a bad line, or raise when the reader is to stop at the first."""
+        found = Problem(self.file, line, reason, detail)
+        if self.options.on_error == "stop":
+            raise GraphError(f"{found}. {HOW_TO_SKIP}")
+        self._problems[reason] += 1
+        if len(self._samples) < SAMPLES:
+            self._samples.append(found)
+
+    def report(self) -> ReadReport:
+        return ReadReport(
+            file=self.file,
+            format=self._format,
+            lines=self.lines,
+            triples=len(self.triples),
+            blank_lines=self.blank_lines,
+            comments=self.comments,
+            header=self.header,
+            problems=dict(self._problems),
+            samples=tuple(self._samples),
+            multiline_rows=self.multiline_rows,
+            literals_dropped=self.literals_dropped,
+            literals_kept=self.literals_kept,
+            label_statements=self.label_statements,
+            blank_nodes=self.blank_nodes,
+            blank_triples_dropped=self.blank_triples_dropped,
+        )
+
+
+def shortened(text: str, *, limit: int = 60) -> str:
+    """Foreign text for a message: quoted, escaped and not too long."""
+    return repr(text if len(text) <= limit else text[:limit] + "…")

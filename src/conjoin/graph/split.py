@@ -1,0 +1,286 @@
+"""Held-out triples that train does not give away: deterministic, twins on one side, nothing unseen.
+
+All triples between the same two entities, in either direction and by whatever relation, move together. Such groups
+are taken in the order of a 64-bit key: blake2b of each entity's name, keyed with the seed, the two digests of a group
+mixed by integer arithmetic. So the result follows from the set of named triples and the seed alone: neither the order
+of the lines nor the version of any random generator matters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import shutil
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.errors import GraphError, UsageError
+from conjoin.graph.folder import SPLIT_NAMES
+from conjoin.graph.graph import SPLITS, Graph, Ids
+from conjoin.graph.patterns import distinct
+from conjoin.graph.source import AnyPath, split_name
+from conjoin.graph.store import STORED
+from conjoin.graph.tables import HEADER_WORDS
+
+Keys = npt.NDArray[np.uint64]
+
+BREAKS = re.compile("[\t\n\r\ufeff]")
+LABELS = ("entity_labels.tsv", "relation_labels.tsv")
+FILES = (*(f"{split}{suffix}" for split in SPLITS for suffix in (".txt", ".parquet")), *LABELS)
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files of a stored split, and what a person should know about them."""
+
+    folder: Path
+    files: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Part:
+    """One held-out split while it fills."""
+
+    name: str
+    wanted: int
+    groups: list[int]
+    filled: int = 0
+
+    @property
+    def missing(self) -> int:
+        return self.wanted - self.filled
+
+    def add(self, group: int, size: int) -> None:
+        self.groups.append(group)
+        self.filled += size
+
+
+def parse_size(text: str) -> float | int:
+    """A share of the triples (`5%`, `0.05`) as a float below 1, or a number of triples (`500`) as an int."""
+    word = text.strip()
+    if re.fullmatch(r"[0-9]+", word):
+        return int(word)
+    if match := re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*(%?)", word):
+        share = float(match[1]) / (100 if match[2] else 1)
+        if share < 1:
+            return share
+        raise UsageError(f"a share of {text!r} leaves nothing to train on: stay below 100%")
+    raise UsageError(f"{text!r} is not a size: give a share such as 5% or 0.05, or a number of triples such as 500")
+
+
+def split_graph(graph: Graph, *, valid: float | int, test: float | int, seed: int = 0) -> Graph:
+    """All triples of the graph, repetitions dropped, in three new splits; the vocabularies stay the same.
+
+    `valid` and `test` are a share (float) or a number (int) of the distinct triples. They are met exactly when there
+    are enough triples that can leave: no entity and no relation loses its last training triple, and a group that
+    would exceed the size is passed over. What could not be met is said in the notes.
+    """
+    everything = np.concatenate([graph.triples(split) for split in SPLITS])
+    triples = distinct(everything)
+    asked = {name: _asked(size, name, len(triples)) for name, size in (("test", test), ("valid", valid))}
+    if any(asked.values()) and sum(asked.values()) >= len(triples):
+        raise UsageError(f"valid {valid} and test {test} take all of {len(triples)} triples: leave some to train on")
+    parts = [_Part(name, int(number + 0.5), []) for name, number in asked.items()]
+
+    ends = np.sort(triples[:, [0, 2]], axis=1)
+    pairs, group = np.unique(ends[:, 0] * graph.n_entities + ends[:, 1], return_inverse=True)
+    _hold_out(parts, triples, group, order=_order(pairs, graph, seed))
+
+    place = np.zeros(len(pairs), dtype=np.int64)
+    for number, part in enumerate(parts, start=1):
+        place[part.groups] = number
+    train_ids, test_ids, valid_ids = (triples[place[group] == number] for number in range(3))
+    notes = [
+        f"split by conjoin with seed {seed}: {len(train_ids)} train, {len(valid_ids)} valid, {len(test_ids)} test "
+        "triples; all triples between the same two entities are in one split"
+    ]
+    if repeated := len(everything) - len(triples):
+        notes.append(f"{repeated} repeated triples were dropped before splitting")
+    notes += [_shortfall(part) for part in reversed(parts) if part.missing]
+    return replace(graph, train=train_ids, valid=valid_ids, test=test_ids, notes=(*graph.notes, *notes))
+
+
+def _asked(size: float | int, name: str, n_triples: int) -> float:
+    """How many triples a size stands for, before rounding."""
+    if isinstance(size, int) and size >= 0:
+        return size
+    if isinstance(size, float) and 0 <= size < 1:
+        return size * n_triples
+    raise UsageError(f"{name} is {size!r}: give a share from 0 to below 1 (a float) or a number of triples (an int)")
+
+
+def _shortfall(part: _Part) -> str:
+    if part.missing < 0:
+        reason = "no smaller group of triples between the same two entities could leave train"
+    else:
+        reason = (
+            "every other triple is the last of an entity or relation in train, or has more twins between the same "
+            "two entities than there is room for"
+        )
+    return f"{part.name} has {part.filled} triples, {part.wanted} were wanted: {reason}"
+
+
+def _order(pairs: Ids, graph: Graph, seed: int) -> list[int]:
+    """The groups, each a pair of entities, in the order in which they are tried."""
+    key = hashlib.blake2b(str(seed).encode(), digest_size=32).digest()
+    digests = b"".join(
+        hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
+        for name in graph.entities.names
+    )
+    digest = np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+    first, second = (digest[end] for end in np.divmod(pairs, max(graph.n_entities, 1)))
+    mixed = _mix(_mix(np.minimum(first, second)) + np.maximum(first, second))
+    order: list[int] = np.argsort(mixed, kind="stable").tolist()
+    return order
+
+
+def _mix(keys: Keys) -> Keys:
+    """The finaliser of splitmix64: every bit of the result depends on every bit of the key."""
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))
+
+
+def _hold_out(parts: list[_Part], triples: Ids, group: Ids, *, order: list[int]) -> None:
+    """Fill the parts with groups, in order, as long as every entity and relation keeps a triple in train."""
+    size: list[int] = np.bincount(group).tolist()
+    by_group = np.argsort(group, kind="stable")
+    start = np.concatenate([[0], np.cumsum(size)]).tolist()
+    heads, relations, tails = triples[by_group].T.tolist()
+    entity_left = np.bincount(triples[:, [0, 2]].ravel(), minlength=1).tolist()
+    relation_left = np.bincount(triples[:, 1], minlength=1).tolist()
+
+    def shift(g: int, step: int) -> None:
+        for i in range(start[g], start[g + 1]):
+            entity_left[heads[i]] += step
+            entity_left[tails[i]] += step
+            relation_left[relations[i]] += step
+
+    def leave(g: int) -> bool:
+        """Take a group out of train, or change nothing if an entity or relation would then be missing there."""
+        if entity_left[heads[start[g]]] <= size[g] or entity_left[tails[start[g]]] <= size[g]:
+            return False
+        shift(g, -1)
+        span = slice(start[g], start[g + 1])
+        if all(entity_left[e] for e in heads[span] + tails[span]) and all(relation_left[r] for r in relations[span]):
+            return True
+        shift(g, +1)
+        return False
+
+    for g in order:
+        hungry = [part for part in parts if part.missing >= size[g]]
+        if hungry and leave(g):
+            max(hungry, key=lambda part: part.missing / part.wanted).add(g, size[g])
+        elif not any(part.missing for part in parts):
+            break
+    # One pass is enough: train only shrinks, so what could not leave then cannot leave now. Only a part that is
+    # smaller than every group is still empty, and there a small excess serves better than nothing to measure.
+    for part in parts:
+        if part.wanted and not part.filled:
+            taken = {g for other in parts for g in other.groups}
+            for g in sorted(order, key=size.__getitem__):
+                if g not in taken and leave(g):
+                    part.add(g, size[g])
+                    break
+
+
+def write_split(graph: Graph, folder: AnyPath, *, overwrite: bool = False) -> Written:
+    """Store the splits as tab-separated train.txt, valid.txt and test.txt, and labels in entity_labels.tsv.
+
+    Names that such lines cannot hold turn the files into train.parquet and so on. A new folder appears complete or
+    not at all. In a folder that exists, the old split goes first and train arrives last: an interrupted write leaves
+    a folder without train, never a mixture of two splits. Other files in it are left alone.
+    """
+    target = Path(folder).resolve()
+    existing = target.is_dir()
+    _refuse_conflicts(target, overwrite=overwrite)
+    stage = (target if existing else target.parent) / f".{target.name}.{secrets.token_hex(4)}.partial"
+    try:
+        stage.mkdir(parents=True)
+        names, notes = _write_files(graph, stage)
+        if existing:
+            for name in FILES:
+                (target / name).unlink(missing_ok=True)
+            for name in reversed(names):
+                (stage / name).replace(target / name)
+        else:
+            stage.rename(target)
+    except OSError as error:
+        raise GraphError(f"{folder}: the split cannot be stored: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    return Written(target, tuple(target / name for name in names), tuple(notes))
+
+
+def _refuse_conflicts(target: Path, *, overwrite: bool) -> None:
+    """Never put a split where something else would be lost, or read instead of it or beside it."""
+    if target.exists() and not target.is_dir():
+        raise UsageError(f"{target} is a file: name a folder for the split")
+    present = sorted(target.iterdir()) if target.is_dir() else []
+    if present and not overwrite:
+        raise UsageError(f"the folder {target} is not empty: choose another one, or allow overwriting (--overwrite)")
+    read = {STORED.removesuffix(".json"), *(Path(name).stem for name in LABELS), *chain(*SPLIT_NAMES.values())}
+    for file in present:
+        if file.name not in FILES and split_name(file)[0].lower() in read:
+            raise UsageError(f"{file} would be read instead of the new split, or with it: move it away")
+
+
+def _write_files(graph: Graph, stage: Path) -> tuple[list[str], list[str]]:
+    """Write all files into an empty folder: their names, train first, and the notes."""
+    reason = _why_not_lines(graph)
+    names, notes = [], [f"stored as Parquet: {reason}"] if reason else []
+    for split in SPLITS:
+        heads, relations, tails = graph.triples(split).T.tolist()
+        columns = {
+            "head": [graph.entities.names[e] for e in heads],
+            "relation": [graph.relations.names[r] for r in relations],
+            "tail": [graph.entities.names[e] for e in tails],
+        }
+        names.append(f"{split}.parquet" if reason else f"{split}.txt")
+        _write_columns(stage / names[-1], columns)
+    for file, vocabulary in zip(LABELS, (graph.entities, graph.relations), strict=True):
+        spoken = zip(vocabulary.names, vocabulary.labels, strict=False)
+        labels = {name: BREAKS.sub(" ", label) for name, label in spoken if label.strip()}
+        kept = {name: label for name, label in labels.items() if not BREAKS.search(name)}
+        if len(kept) < len(labels):
+            notes.append(f"{file} lacks {len(labels) - len(kept)} labels, of names that a line cannot hold")
+        if kept:
+            names.append(file)
+            _write_columns(stage / file, {"name": list(kept), "label": list(kept.values())})
+    return names, notes
+
+
+def _why_not_lines(graph: Graph) -> str:
+    """Why tab-separated lines would not read back as the same triples; nothing when they would."""
+    for vocabulary in (graph.entities, graph.relations):
+        for name in vocabulary.names:
+            if BREAKS.search(name):
+                return f"the {vocabulary.kind} {name!r} would break a tab-separated line"
+    headers = {word for words in HEADER_WORDS for word in words}
+    for split in SPLITS:
+        for head, relation, tail in graph.triples(split)[:1].tolist():
+            cells = (graph.entities.names[head], graph.relations.names[relation], graph.entities.names[tail])
+            if all(cell.strip().casefold() in headers for cell in cells):
+                return f"the first triple of {split} {cells} would be taken for a header"
+    return ""
+
+
+def _write_columns(file: Path, columns: dict[str, list[str]]) -> None:
+    """Equally long columns of names as Parquet, or as tab-separated lines without a header."""
+    try:
+        if file.suffix == ".parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            pq.write_table(pa.table({title: pa.array(column, pa.string()) for title, column in columns.items()}), file)
+        else:
+            with file.open("w", encoding="utf-8", newline="\n") as lines:
+                lines.writelines("\t".join(row) + "\n" for row in zip(*columns.values(), strict=True))
+    except UnicodeEncodeError as error:
+        raise GraphError(f"{error.object!r} is not valid Unicode and cannot be stored: rename it") from error

@@ -1,0 +1,62 @@
+"""The loss of a batch, twice: as one differentiable formula, and as the gradients that training needs.
+
+Both say the same: mean cross-entropy over all entities plus the penalty on the batch's own factors, divided by the
+batch size. The second never builds a table-sized gradient more than once.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from conjoin.learn.recipe import Recipe
+from conjoin.model.lookup import add_rows
+from conjoin.model.model import Model
+
+
+def penalty(squared_moduli: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Tensor:
+    """n3 · Σ m³ + f2 · Σ m² over all factors and coordinates, divided by the batch size."""
+    total = squared_moduli[0].new_zeros(())
+    for squared in squared_moduli:
+        if recipe.n3:
+            total = total + recipe.n3 * squared.pow(1.5).sum()
+        if recipe.f2:
+            total = total + recipe.f2 * squared.sum()
+    return total / len(squared_moduli[0])
+
+
+def loss(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
+    """The objective of a batch of questions (h, r, ?) with answers t, as a scalar for autograd."""
+    return model.entities.nll(model.query(h, r), t) + penalty(model.squared_moduli(h, r, t), recipe)
+
+
+def gradients(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
+    """Leave the gradient of `loss` in the parameters' .grad; return (mean nll, penalty), not waiting for the device."""
+    entities, form = model.entities, model.form
+    heads, tails = (entities.weight.detach()[ids].requires_grad_() for ids in (h, t))
+    rows = model.relations.detach()[r].requires_grad_()
+    slots = form.unfold(rows)
+    q = form.query(heads, slots)
+    cost = penalty(form.squared_moduli(heads, slots, tails), recipe)
+    entity_gradient, relation_gradient = _buffer(entities.weight), _buffer(model.relations)
+    nll, dq = entities.softmax(q.detach(), t, out=entity_gradient)
+    if recipe.n3 or recipe.f2:
+        torch.autograd.backward((q, cost), (dq, torch.ones_like(cost)))
+        add_rows(entity_gradient, t, _gradient(tails))
+    else:
+        torch.autograd.backward(q, dq)
+    add_rows(entity_gradient, h, _gradient(heads))
+    relation_gradient.zero_()
+    add_rows(relation_gradient, r, _gradient(rows))
+    return torch.stack([nll.mean(), cost.detach()])
+
+
+def _buffer(parameter: torch.nn.Parameter) -> Tensor:
+    if parameter.grad is None:
+        parameter.grad = torch.empty_like(parameter)
+    return parameter.grad
+
+
+def _gradient(leaf: Tensor) -> Tensor:
+    assert leaf.grad is not None
+    return leaf.grad

@@ -1,0 +1,69 @@
+"""A recipe: everything about learning that changes the numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from conjoin.device import PRECISIONS
+from conjoin.errors import UsageError, did_you_mean, unknown
+
+Optimizer = Literal["adagrad", "adam", "sgd"]
+OPTIMIZERS: tuple[Optimizer, ...] = ("adagrad", "adam", "sgd")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a model learns: full softmax over all entities, both directions.
+
+    `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch. With `validate_every` > 0 the
+    validation split is ranked every so many epochs and the best weights are kept beside the last; `patience` > 0
+    stops after so many validations without a better MRR.
+    """
+
+    epochs: int = 100
+    batch: int = 1000
+    lr: float = 0.1
+    n3: float = 0.01
+    f2: float = 0.0
+    optimizer: Optimizer = "adagrad"
+    initial_scale: float = 1e-3
+    precision: Literal["fp32", "tf32"] = "fp32"
+    validate_every: int = 0
+    patience: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 0), ("batch", 1), ("validate_every", 0), ("patience", 0)):
+            if getattr(self, name) < least:
+                raise UsageError(f"{name} = {getattr(self, name)} is too small: it is at least {least}")
+        for name in ("lr", "initial_scale"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"{name} = {getattr(self, name)} must be positive")
+        for name in ("n3", "f2"):
+            if not getattr(self, name) >= 0:
+                raise UsageError(f"{name} = {getattr(self, name)} must not be negative")
+        if self.optimizer not in OPTIMIZERS:
+            raise unknown("optimizer", self.optimizer, OPTIMIZERS, way_out=f"Choose from {', '.join(OPTIMIZERS)}.")
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS, way_out=f"Choose from {', '.join(PRECISIONS)}.")
+        if self.patience and not self.validate_every:
+            raise UsageError("patience counts validations: set validate_every too (--validate-every 5)")
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> Recipe:
+        """A recipe from TOML or JSON; unknown keys and wrong types are refused."""
+        types: dict[str, type] = {field.name: type(field.default) for field in dataclasses.fields(cls)}
+        values: dict[str, Any] = {}
+        for key, value in settings.items():
+            if key not in types:
+                raise UsageError(
+                    f"a recipe has no setting {key!r}.{did_you_mean(key, types)} It has {', '.join(types)}."
+                )
+            wanted = types[key]
+            whole_number_for_real = wanted is float and type(value) is int
+            if type(value) is not wanted and not whole_number_for_real:
+                raise UsageError(f"{key} = {value!r} should be of type {wanted.__name__}")
+            values[key] = wanted(value)
+        return cls(**values)

@@ -1,0 +1,134 @@
+"""Training is an iterator of epochs: `for epoch in train(model, graph, recipe): ...`"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from conjoin.device import matmul_precision, synchronize
+from conjoin.errors import Diverged, UsageError
+from conjoin.graph.graph import Graph
+from conjoin.learn.objective import gradients
+from conjoin.learn.recipe import Recipe
+from conjoin.model.initial import generator
+from conjoin.model.model import Model
+from conjoin.progress import Track, silent
+from conjoin.ranking.rank import rank
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one pass over the doubled training set did. `valid` holds metrics where the epoch was validated."""
+
+    number: int
+    loss: float
+    penalty: float
+    seconds: float
+    valid: Mapping[str, float] | None = None
+    best: bool = False
+
+
+@dataclass
+class Progress:
+    """Where a training stands; with the weights and the optimiser's state this is all that resuming needs."""
+
+    epoch: int = 0
+    best_epoch: int = 0
+    best_mrr: float = -1.0
+    stale: int = 0
+
+
+class Training(Iterator[Epoch]):
+    """One model on its way. The order of the examples belongs to (seed, epoch), so there is no random state to keep."""
+
+    def __init__(self, model: Model, graph: Graph, recipe: Recipe, *, seed: int = 0, track: Track = silent) -> None:
+        if not len(graph.train):
+            raise UsageError(f"{graph.name} has no training triples")
+        if graph.n_entities != model.n_entities or graph.n_relations != model.n_relations:
+            raise UsageError(
+                f"the model is for {model.n_entities} entities and {model.n_relations} relations, "
+                f"{graph.name} has {graph.n_entities} and {graph.n_relations}"
+            )
+        if recipe.validate_every and not len(graph.valid):
+            raise UsageError(f"{graph.name} has no validation triples: set validate_every to 0, or split again")
+        self.model, self.graph, self.recipe, self.seed, self.track = model, graph, recipe, seed, track
+        self.optimizer = _optimizer(model, recipe)
+        self.progress = Progress()
+        self.best_weights: dict[str, Tensor] = {}
+        self._queries = torch.from_numpy(graph.queries("train")).to(model.device)
+
+    @property
+    def finished(self) -> bool:
+        done = self.progress.epoch >= self.recipe.epochs
+        return done or bool(self.recipe.patience and self.progress.stale >= self.recipe.patience)
+
+    def __next__(self) -> Epoch:
+        if self.finished:
+            raise StopIteration
+        number = self.progress.epoch + 1
+        synchronize(self.model.device)
+        start = time.perf_counter()
+        with matmul_precision(self.recipe.precision):
+            loss, penalty = self._pass(number)
+        seconds = time.perf_counter() - start
+        self.progress.epoch = number
+        epoch = Epoch(number, loss, penalty, seconds)
+        every = self.recipe.validate_every
+        return self._validated(epoch) if every and (number % every == 0 or number == self.recipe.epochs) else epoch
+
+    def _pass(self, number: int) -> tuple[float, float]:
+        order = torch.randperm(len(self._queries), generator=generator(self.seed, "order", number))
+        batches = order.to(self.model.device).split(self.recipe.batch)  # type: ignore[no-untyped-call]
+        costs = []
+        for batch in self.track(batches, f"epoch {number}", len(batches)):
+            h, r, t = self._queries[batch].unbind(dim=1)
+            costs.append(gradients(self.model, h, r, t, self.recipe))
+            self.optimizer.step()
+        per_step = torch.stack(costs).cpu().double().numpy()
+        bad = np.flatnonzero(~np.isfinite(per_step).all(axis=1))
+        if len(bad):
+            raise Diverged(
+                f"the loss is not finite at step {bad[0] + 1} of epoch {number}: the model has diverged. "
+                f"Likely cause: lr = {self.recipe.lr} is too large for this data; try a tenth of it, or a larger n3."
+            )
+        weights = np.array([len(batch) for batch in batches]) / len(order)
+        nll, penalty = weights @ per_step
+        return float(nll), float(penalty)
+
+    def _validated(self, epoch: Epoch) -> Epoch:
+        valid = rank(self.model, self.graph, "valid", track=self.track).metrics()
+        better = valid["mrr"] > self.progress.best_mrr
+        if better:
+            self.progress.best_epoch, self.progress.best_mrr, self.progress.stale = epoch.number, valid["mrr"], 0
+            self.best_weights = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+        else:
+            self.progress.stale += 1
+        return Epoch(epoch.number, epoch.loss, epoch.penalty, epoch.seconds, valid, better)
+
+
+def train(
+    model: Model, graph: Graph, recipe: Recipe | None = None, *, seed: int = 0, track: Track = silent
+) -> Training:
+    """Train `model` in place; each step of the iterator is one epoch.
+
+    >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
+    >>> model = Model("complex-conj", graph.n_entities, graph.n_relations, rank=4)
+    >>> [epoch.number for epoch in train(model, graph, Recipe(epochs=2))]
+    [1, 2]
+    """
+    return Training(model, graph, recipe or Recipe(), seed=seed, track=track)
+
+
+def _optimizer(model: Model, recipe: Recipe) -> torch.optim.Optimizer:
+    parameters = list(model.parameters())
+    on_cpu = model.device.type == "cpu"
+    if recipe.optimizer == "adagrad":
+        return torch.optim.Adagrad(parameters, lr=recipe.lr, fused=on_cpu or None)
+    if recipe.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=recipe.lr, fused=True)
+    return torch.optim.SGD(parameters, lr=recipe.lr, fused=True)

@@ -1,0 +1,31 @@
+"""Starting numbers that any process can draw for any range of rows.
+
+Rows are drawn in blocks, each from its own generator, so that a shard starts with exactly the numbers that the same
+rows of a whole table would have, and so that every form shares the entity table at the same seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+BLOCK = 1 << 14
+
+
+def normal_rows(start: int, stop: int, width: int, *, seed: int, stream: str, scale: float) -> Tensor:
+    """Rows start:stop of the endless table `stream`: N(0, 1) · scale, float32, shape (stop - start, width)."""
+    rows = torch.empty(stop - start, width)
+    for block in range(start // BLOCK, -(-stop // BLOCK)):
+        first = block * BLOCK
+        drawn = torch.randn(min(BLOCK, stop - first), width, generator=generator(seed, stream, block))
+        low = max(start, first)
+        rows[low - start : first + len(drawn) - start] = drawn[low - first :]
+    return rows.mul_(scale)
+
+
+def generator(seed: int, stream: str, number: int) -> torch.Generator:
+    """A random generator that belongs to (seed, stream, number) alone."""
+    digest = hashlib.sha256(f"{seed}/{stream}/{number}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)

@@ -1,0 +1,176 @@
+"""EntityTable: the one seam for everything that grows with the number of entities.
+
+Four verbs: look up, softmax loss, standing, best-k. How they are computed (at once, in chunks; later fused or sharded)
+is decided here and nowhere else, from sizes alone, so that a run gives the same numbers every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from conjoin.errors import Diverged
+from conjoin.model.softmax import chunked_softmax, dense_softmax
+
+CPU_BUDGET = 256 << 20
+GPU_BUDGET = 2 << 30
+FEWEST = 32
+"""Rows and columns below which matrix libraries switch to kernels that round edges differently."""
+
+
+class Standing(NamedTuple):
+    """Where targets stand, per question: entities that score higher, that score the same, and that compete at all."""
+
+    better: Tensor
+    tied: Tensor
+    candidates: Tensor
+
+
+class EntityTable(nn.Module):
+    """N rows of real width w = 2·rank.
+
+    `budget` bounds the bytes of a batch × entities buffer; the default depends on the kind of device only.
+    """
+
+    def __init__(self, rows: Tensor, *, budget: int | None = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(rows)
+        self.budget = budget
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    @property
+    def bytes_allowed(self) -> int:
+        return self.budget or (GPU_BUDGET if self.weight.is_cuda else CPU_BUDGET)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Look up rows, (B, w); differentiable."""
+        return self.weight[ids]
+
+    def scores(self, q: Tensor) -> Tensor:
+        """The whole (B, N) matrix of scores; differentiable. For small batches."""
+        return q @ self.weight.T
+
+    def path(self, batch: int) -> str:
+        """Which implementation the loss of such a batch takes, and why, in words."""
+        needed = self._bytes_per_question * batch
+        if needed <= self.bytes_allowed:
+            return f"dense: {needed >> 20} MiB of scores fit the {self.bytes_allowed >> 20} MiB budget"
+        return f"chunked by {self._chunk(batch)} entities: {needed >> 20} MiB of scores exceed the budget"
+
+    def softmax(self, q: Tensor, t: Tensor, *, out: Tensor) -> tuple[Tensor, Tensor]:
+        """Negative log-likelihoods (B,) of targets t and the gradient of their mean: dq returned, d table in `out`."""
+        table = self.weight.detach()
+        if self._bytes_per_question * len(q) <= self.bytes_allowed:
+            return dense_softmax(q, table, t, out=out)
+        return chunked_softmax(q, table, t, out=out, chunk=self._chunk(len(q)))
+
+    def nll(self, q: Tensor, t: Tensor) -> Tensor:
+        """Mean negative log-likelihood of targets t against all entities; differentiable in q and the table."""
+        return cast(Tensor, _Nll.apply(q, self.weight, t, self))  # type: ignore[no-untyped-call]
+
+    def standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> Standing:
+        """Where target t stands among all entities that are not hidden.
+
+        `hidden` holds (question, entity) index pairs, each at most once; a target among them still counts. Target and
+        competitors are scored by products of one shape, so that equal rows tie exactly.
+        """
+        question, entity = hidden
+        competes = entity != t[question]
+        question, entity = question[competes], entity[competes]
+        blocks = self._blocks(q)
+        target = torch.empty_like(q[:, 0])
+        for first, scores in blocks:
+            inside = ((t >= first) & (t < first + scores.shape[1])).nonzero().squeeze(1)
+            target[inside] = scores[inside, t[inside] - first]
+        better = torch.zeros_like(t)
+        tied = torch.full_like(t, -1)
+        for first, scores in blocks:
+            here = (entity >= first) & (entity < first + scores.shape[1])
+            scores[question[here], entity[here] - first] = -torch.inf
+            better += (scores > target[:, None]).sum(dim=1)
+            tied += (scores == target[:, None]).sum(dim=1)
+        return Standing(better, tied, len(self) - torch.bincount(question, minlength=len(q)))
+
+    def best(self, q: Tensor, k: int, hidden: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """The k best entities of every query: scores and ids, (B, k), best first; hidden ones score -inf."""
+        values, ids = q.new_empty(len(q), 0), torch.empty(len(q), 0, dtype=torch.long, device=q.device)
+        for first, scores in self._blocks(q):
+            if hidden is not None:
+                here = (hidden[1] >= first) & (hidden[1] < first + scores.shape[1])
+                scores[hidden[0][here], hidden[1][here] - first] = -torch.inf
+            top = torch.topk(scores, min(k, scores.shape[1]), dim=1)
+            values, ids = torch.cat([values, top.values], dim=1), torch.cat([ids, top.indices + first], dim=1)
+            order = values.argsort(dim=1, descending=True, stable=True)[:, :k]
+            values, ids = values.gather(1, order), ids.gather(1, order)
+        return values, ids
+
+    def questions_at_once(self) -> int:
+        """How many questions to rank together so that their scores and the comparisons stay within the budget."""
+        return max(FEWEST, self.bytes_allowed // (2 * self._bytes_per_question))
+
+    @property
+    def _bytes_per_question(self) -> int:
+        return len(self) * self.weight.element_size()
+
+    def _chunk(self, batch: int) -> int:
+        return max(1, self.bytes_allowed // (batch * self.weight.element_size()))
+
+    def _blocks(self, q: Tensor) -> _Blocks:
+        """All scores, in blocks of (B, columns): the number of their first entity, and the scores."""
+        columns = self.bytes_allowed // (2 * max(FEWEST, len(q)) * self.weight.element_size())
+        return _Blocks(q, self.weight.detach(), min(len(self), max(FEWEST, columns // FEWEST * FEWEST)))
+
+
+class _Blocks:
+    """Score blocks that can be gone through more than once; a single block is computed once.
+
+    All products have one shape: the batch is padded to FEWEST rows and the last block overlaps the one before (what
+    overlaps is cut off). Matrix libraries round the edge columns of thin products differently, which would tear equal
+    entities apart.
+    """
+
+    def __init__(self, q: Tensor, table: Tensor, columns: int) -> None:
+        self.questions = len(q)
+        self.q = torch.nn.functional.pad(q, (0, 0, 0, max(0, FEWEST - len(q))))
+        self.table, self.columns = table, columns
+        self.whole = self._scores(0) if columns == len(table) else None
+
+    def __iter__(self) -> Iterator[tuple[int, Tensor]]:
+        if self.whole is not None:
+            yield 0, self.whole
+            return
+        for first in range(0, len(self.table), self.columns):
+            start = min(first, len(self.table) - self.columns)
+            yield first, self._scores(start)[:, first - start :]
+
+    def _scores(self, start: int) -> Tensor:
+        scores = (self.q @ self.table[start : start + self.columns].T)[: self.questions]
+        low, high = torch.aminmax(scores)
+        if not bool(torch.isfinite(low) & torch.isfinite(high)):
+            raise Diverged(
+                "a score is not a finite number, so no rank is meaningful: the model has diverged. "
+                "Train again with a smaller learning rate or a larger regulariser (--lr, --n3)."
+            )
+        return scores
+
+
+class _Nll(torch.autograd.Function):
+    """The mean loss as one node: gradients are ready after the forward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, weight: Tensor, t: Tensor, table: EntityTable) -> Tensor:
+        gradient = torch.empty_like(weight)
+        nll, dq = table.softmax(q, t, out=gradient)
+        ctx.save_for_backward(dq, gradient)
+        return nll.mean()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        dq, gradient = ctx.saved_tensors
+        return dq * upstream, gradient * upstream, None, None

@@ -1,0 +1,159 @@
+"""Do a run: finished runs are returned, half-done ones continue, others start."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conjoin import __version__
+from conjoin.device import describe, peak_bytes
+from conjoin.errors import RunError
+from conjoin.graph.graph import Graph, Split
+from conjoin.graph.store import save_graph
+from conjoin.learn.train import Epoch, Training, train
+from conjoin.learn.weights import load_checkpoint, save_checkpoint, save_tensors
+from conjoin.model.model import Model
+from conjoin.progress import Track, silent
+from conjoin.ranking.rank import rank
+from conjoin.ranking.ranks import Ranks
+from conjoin.study.folder import RunFolder
+from conjoin.study.run import Run
+
+WARM_UP = 1
+"""Epochs left out of the median time: the first one pays for loading kernels."""
+MEASURED: tuple[Split, ...] = ("valid", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conduct:
+    """How a run is carried out. Nothing here changes its numbers.
+
+    A checkpoint is written after every `checkpoint_epochs` epochs (0: not by count) and whenever `checkpoint_minutes`
+    have passed since the last. `watch` sees every epoch as it ends; `command` is kept in run.json.
+    """
+
+    device: str = "cpu"
+    checkpoint_epochs: int = 0
+    checkpoint_minutes: float = 1.0
+    command: str | None = None
+    track: Track = silent
+    watch: Callable[[Epoch], None] = lambda _: None
+
+
+QUIETLY = Conduct()
+
+
+def execute(run: Run, graph: Graph, folder: Path, *, conduct: Conduct = QUIETLY, resume: bool = True) -> RunFolder:
+    """Bring the run to its end in `folder` and return it."""
+    kept = RunFolder(folder)
+    if run.checksum != graph.checksum:
+        raise RunError(f"the run is about another graph than {graph.name}: their checksums differ")
+    with kept.locked():
+        if kept.exists and kept.run.id != run.id:
+            raise RunError(f"{folder} belongs to other settings ({_difference(kept.run, run)}): choose another folder")
+        if kept.finished:
+            return kept
+        if kept.checkpoint_file.exists() and not resume:
+            raise RunError(f"{folder} holds a half-done run: add --resume to continue it, or choose another folder")
+        training = _begin(run, graph, kept, conduct)
+        _epochs(training, kept, conduct)
+        kept.finish({**_measure(training, run, kept, conduct.track), **_costs(training, kept)})
+    return kept
+
+
+def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct) -> Training:
+    model = Model(
+        run.form,
+        graph.n_entities,
+        graph.n_relations,
+        rank=run.rank,
+        seed=run.seed,
+        scale=run.recipe.initial_scale,
+        device=conduct.device,
+    )
+    training = train(model, graph, run.recipe, seed=run.seed, track=conduct.track)
+    environment = {"conjoin": __version__, "path": model.entities.path(run.recipe.batch), **describe(model.device)}
+    kept.begin(run, environment, conduct.command)
+    save_graph(graph, kept.graph_folder)
+    if kept.checkpoint_file.exists():
+        load_checkpoint(kept.checkpoint_file, training)
+    kept.keep_events_until(training.progress.epoch)
+    return training
+
+
+def _epochs(training: Training, kept: RunFolder, conduct: Conduct) -> None:
+    saved = time.monotonic()
+    for epoch in training:
+        kept.append(event(epoch))
+        due = conduct.checkpoint_epochs and epoch.number % conduct.checkpoint_epochs == 0
+        if due or time.monotonic() - saved >= 60 * conduct.checkpoint_minutes:
+            save_checkpoint(kept.checkpoint_file, training)
+            saved = time.monotonic()
+        conduct.watch(epoch)
+    save_checkpoint(kept.checkpoint_file, training)
+
+
+def event(epoch: Epoch) -> dict[str, Any]:
+    """One line of events.jsonl."""
+    line = {"epoch": epoch.number, "loss": epoch.loss, "penalty": epoch.penalty, "seconds": epoch.seconds}
+    return line if epoch.valid is None else {**line, "valid": finite(epoch.valid), "best": epoch.best}
+
+
+def _measure(training: Training, run: Run, kept: RunFolder, track: Track) -> dict[str, Any]:
+    """Keep and rank the last and the best weights; keep the ranks of those that the run reports."""
+    model, progress = training.model, training.progress
+    versions = {"last": (progress.epoch, model.state_dict())}
+    if progress.best_epoch:
+        versions["best"] = (progress.best_epoch, training.best_weights)
+    ranked: dict[int, dict[str, Ranks]] = {}
+    for name, (epoch, weights) in versions.items():
+        words = {"run": run.id, "form": run.form, "rank": run.rank, "epoch": epoch}
+        save_tensors(kept.weights_file(name), weights, words)
+        if epoch not in ranked:
+            model.load_state_dict(weights)
+            ranked[epoch] = {split: rank(model, training.graph, split, track=track) for split in MEASURED}
+    measured = {
+        name: {"epoch": epoch, **{split: finite(ranks.metrics()) for split, ranks in ranked[epoch].items()}}
+        for name, (epoch, _) in versions.items()
+    }
+    for split, ranks in ranked[versions[run.weights][0]].items():
+        ranks.write(kept.ranks_file(split))
+    reported = measured[run.weights]
+    return {
+        "weights": run.weights,
+        "valid": reported["valid"],
+        "test": reported["test"],
+        "last": measured["last"],
+        "best": measured.get("best"),
+    }
+
+
+def _costs(training: Training, kept: RunFolder) -> dict[str, Any]:
+    seconds = [entry["seconds"] for entry in kept.events]
+    model = training.model
+    return {
+        "epochs": training.progress.epoch,
+        "seconds_per_epoch": statistics.median(seconds[WARM_UP:] or seconds) if seconds else None,
+        "seconds_last_epoch": seconds[-1] if seconds else None,
+        "seconds_total": math.fsum(seconds),
+        "parameters": model.n_parameters,
+        "relation_parameters": model.n_relation_parameters,
+        "relation_bytes": model.n_relation_parameters * model.relations.element_size(),
+        "peak_bytes": peak_bytes(model.device),
+    }
+
+
+def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Metrics for JSON: what an empty split cannot have is null."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+
+
+def _difference(old: Run, new: Run) -> str:
+    before, after = ({**run.to_json(), **run.to_json()["recipe"]} for run in (old, new))
+    changed = [key for key in after if key not in ("recipe", "data") and before[key] != after[key]]
+    return "; ".join(f"{key} is {before[key]} there and {after[key]} now" for key in changed)

@@ -1,0 +1,74 @@
+"""A run: everything that determines its numbers, and nothing else. No device, no path, no clock."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from conjoin.algebra.notation import parse, short
+from conjoin.errors import RunError, UsageError
+from conjoin.graph.graph import Graph
+from conjoin.learn.recipe import Recipe
+
+FORMAT = 1
+Weights = Literal["last", "best"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Frozen and hashable. `data` is only a name for people: the checksum identifies the graph.
+
+    `weights` says which weights the run reports: those of the last epoch, as the paper does, or the best on valid.
+    """
+
+    data: str
+    checksum: str
+    form: str
+    rank: int
+    recipe: Recipe
+    seed: int = 0
+    weights: Weights = "last"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "form", str(parse(self.form)))
+        parse(self.form).check_rank(self.rank)
+        if self.weights not in ("last", "best"):
+            raise UsageError(f"weights = {self.weights!r}: choose last or best")
+        if self.weights == "best" and not self.recipe.validate_every:
+            raise UsageError("the best weights are those with the best validation MRR: set validate_every too")
+
+    @classmethod
+    def of(cls, graph: Graph, form: str, *, rank: int, recipe: Recipe, seed: int = 0, weights: Weights = "last") -> Run:
+        """The run of a form on a graph."""
+        return cls(
+            data=graph.name, checksum=graph.checksum, form=form, rank=rank, recipe=recipe, seed=seed, weights=weights
+        )
+
+    @property
+    def id(self) -> str:
+        """Sixteen hexadecimal digits that name these settings on this graph."""
+        identity = {**self.to_json(), "format": FORMAT}
+        del identity["data"]
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def title(self) -> str:
+        """A folder's name: data, form and the start of the id."""
+        words = f"{self.data}-{short(parse(self.form))}"
+        readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in words)
+        return f"{readable[:60].strip('._')}-{self.id[:8]}"
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Run:
+        """The inverse of `to_json`; refuses what it does not know."""
+        try:
+            return cls(**{**stored, "recipe": Recipe.from_mapping(stored["recipe"])})
+        except (TypeError, KeyError, AttributeError) as error:
+            raise RunError(f"these are not the settings of a run: {error}") from error

@@ -1,0 +1,173 @@
+"""From names to ids: any table, a stable order, both directions, what is known and what is unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conjoin.errors import GraphError, UnknownName
+from conjoin.graph.graph import SPLITS, Graph, Vocabulary, reciprocal
+from conjoin.graph.report import Triples
+
+Fact = tuple[str, str, str]
+FACTS: list[Fact] = [("b", "r", "a"), ("a", "s", "ü"), ("b", "r", "a")]
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3).filter(
+    lambda name: not name.isspace()
+)
+GRAPHS = st.lists(st.lists(st.tuples(NAMES, NAMES, NAMES), max_size=8), min_size=3, max_size=3)
+
+
+def columns(facts: list[Fact]) -> dict[str, list[str]]:
+    return dict(zip(("head", "relation", "tail"), map(list, zip(*facts, strict=True)), strict=True))
+
+
+TABLES: dict[str, Callable[[list[Fact]], Any]] = {
+    "list": lambda facts: facts,
+    "lists": lambda facts: [list(fact) for fact in facts],
+    "iterator": iter,
+    "array of text": np.array,
+    "array of objects": lambda facts: np.array(facts, dtype=object),
+    "array of bytes": lambda facts: np.char.encode(np.array(facts), "utf-8"),
+    "pandas": lambda facts: pd.DataFrame(columns(facts)),
+    "pandas, further columns": lambda facts: pd.DataFrame(columns(facts)).assign(note=1.5),
+    "pandas, columns of one name": lambda facts: pd.DataFrame(facts, columns=["x", "x", "x"]),
+    "pandas, categories": lambda facts: pd.DataFrame(columns(facts)).astype("category"),
+    "pandas, another index": lambda facts: pd.DataFrame(columns(facts), index=[7, 3, 7]),
+    "pyarrow": lambda facts: pa.table(columns(facts)),
+    "pyarrow batch": lambda facts: pa.RecordBatch.from_pydict(columns(facts)),
+    "triples": lambda facts: Triples(*columns(facts).values()),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_every_kind_of_table(kind: str) -> None:
+    graph = Graph.from_triples(TABLES[kind](FACTS))
+    assert graph.entities.names == ("a", "b", "ü")
+    assert graph.relations.names == ("r", "s")
+    assert graph.train.tolist() == [[1, 0, 0], [0, 1, 2], [1, 0, 0]]
+    assert graph.train.dtype == np.int64
+
+
+def test_numbers_become_their_digits() -> None:
+    for table in (np.array([[10, 2, 9]]), [(10, 2, 9)], pd.DataFrame([[10, 2, 9]])):
+        graph = Graph.from_triples(table)
+        assert (graph.entities.names, graph.relations.names) == (("10", "9"), ("2",))
+
+
+@pytest.mark.parametrize("nothing", [None, "", "  ", float("nan"), np.float32("nan"), pd.NA, pd.NaT, b""])
+def test_missing_names_are_refused(nothing: Any) -> None:
+    with pytest.raises(GraphError, match="triple 2 has no tail"):
+        Graph.from_triples([("a", "r", "b"), ("a", "r", nothing)])
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([("a", "r")], r"triple 1 is \('a', 'r'\): expected \(head, relation, tail\)"),
+        ([("a", "r", "b"), "abc"], "triple 2 is 'abc'"),
+        ([("a", "r", "b"), b"abc"], "triple 2 is b'abc'"),
+        ([1, 2, 3], "triple 1 is 1"),
+        (np.zeros((2, 4)), r"has shape \(n, 3\), this one has \(2, 4\)"),
+        (np.zeros(3), r"has shape \(n, 3\)"),
+        (pd.DataFrame({"a": [1], "b": [2]}), "needs three columns .* this one has 2"),
+        (pa.table({"a": [1]}), "needs three columns .* this one has 1"),
+        ([(b"\xff", "r", "b")], "is not valid UTF-8"),
+    ],
+)
+def test_tables_that_are_none(table: Any, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        Graph.from_triples(table)
+
+
+@given(parts=GRAPHS)
+def test_ids_follow_the_sorted_names_and_lead_back_to_them(parts: list[list[Fact]]) -> None:
+    graph = Graph.from_triples(*parts)
+    everything = [fact for part in parts for fact in part]
+    assert list(graph.entities.names) == sorted({name for h, _, t in everything for name in (h, t)})
+    assert list(graph.relations.names) == sorted({r for _, r, _ in everything})
+    entity, relation = graph.entities.names, graph.relations.names
+    for split, part in zip(SPLITS, parts, strict=True):
+        ids = graph.triples(split)
+        assert ids.shape == (len(part), 3)
+        assert [(entity[h], relation[r], entity[t]) for h, r, t in ids.tolist()] == part
+    assert all(graph.entities.find(name) == i for i, name in enumerate(entity))
+
+
+@given(parts=GRAPHS)
+def test_queries_known_and_unseen_against_brute_force(parts: list[list[Fact]]) -> None:
+    graph = Graph.from_triples(*parts)
+    n = graph.n_relations
+    for split in SPLITS:
+        ids = graph.triples(split).tolist()
+        assert graph.queries(split).tolist() == ids + [[t, r + n, h] for h, r, t in ids]
+    truth = {tuple(query) for split in SPLITS for query in graph.queries(split).tolist()}
+    for head in range(graph.n_entities):
+        for relation in range(2 * n):
+            tails = sorted(t for h, r, t in truth if (h, r) == (head, relation))
+            assert graph.known.tails_of(head, relation).tolist() == tails
+    seen = {e for h, _, t in graph.train.tolist() for e in (h, t)}
+    assert graph.unseen.tolist() == [e for e in range(graph.n_entities) if e not in seen]
+
+
+def test_reciprocal_leaves_its_argument_alone() -> None:
+    triples = np.array([[0, 1, 2]])
+    assert reciprocal(triples, 5).tolist() == [[0, 1, 2], [2, 6, 0]]
+    assert triples.tolist() == [[0, 1, 2]]
+
+
+def test_the_checksum_is_that_of_the_content() -> None:
+    base = Graph.from_triples(FACTS, FACTS[:1])
+    same = Graph.from_triples(pd.DataFrame(FACTS), FACTS[:1], name="other", labels={"a": "A"}, notes=("x",))
+    assert same.checksum == base.checksum
+    others = [
+        Graph.from_triples(FACTS, FACTS[1:2]),
+        Graph.from_triples(FACTS, None, FACTS[:1]),
+        Graph.from_triples(FACTS[::-1], FACTS[:1]),
+        Graph.from_triples([("bb", "r", "a"), ("a", "s", "ü"), ("bb", "r", "a")], [("bb", "r", "a")]),
+    ]
+    assert len({graph.checksum for graph in (base, *others)}) == 5
+    one = Graph.from_triples([("ab", "r", "c")])
+    two = Graph.from_triples([("a", "r", "bc")])
+    assert one.checksum != two.checksum
+
+
+def test_unknown_splits() -> None:
+    with pytest.raises(UnknownName, match="unknown split 'tests'. Did you mean test"):
+        Graph.from_triples(FACTS).triples("tests")  # type: ignore[arg-type]
+
+
+def test_names_and_labels_are_found() -> None:
+    entities = Vocabulary("entity", ("Q1", "Q2", "Q3", "Q4"), ("Paris", "Paris", "Straße", ""))
+    assert entities.find("Q2") == 1
+    assert entities.find("STRASSE") == 2
+    assert [entities.label(i) for i in range(4)] == ["Paris", "Paris", "Straße", "Q4"]
+    with pytest.raises(UnknownName, match="2 have that label: use one of the names Q1, Q2"):
+        entities.find("paris")
+    with pytest.raises(UnknownName, match="Did you mean Straße"):
+        entities.find("Strase")
+    for word in ("", "nothing like it"):
+        with pytest.raises(UnknownName, match="unknown entity"):
+            entities.find(word)
+    with pytest.raises(GraphError, match="1 labels for 2 entity names"):
+        Vocabulary("entity", ("a", "b"), ("A",))
+
+
+def test_a_name_wins_over_a_label() -> None:
+    assert Vocabulary("entity", ("a", "b"), ("b", "a")).find("a") == 0
+
+
+def test_labels_reach_the_vocabularies() -> None:
+    graph = Graph.from_triples(
+        FACTS, labels={"a": "Apple", "zz": "?"}, relation_labels={"r": "is"}, name="g", notes=["n"]
+    )
+    assert graph.entities.labels == ("Apple", "", "")
+    assert graph.relations.labels == ("is", "")
+    assert (graph.name, graph.notes) == ("g", ("n",))
+    assert Graph.from_triples(FACTS).entities.labels == ()

@@ -1,0 +1,204 @@
+"""Columns, headers, delimiters and the quotes of CSV."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conjoin.errors import GraphError, UnknownName
+from conjoin.graph.readers import ReadOptions, Triples, read_triples
+
+SKIP = ReadOptions(on_error="skip")
+
+
+def put(folder: Path, content: str | bytes, name: str = "facts.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def rows(triples: Triples) -> list[tuple[str, str, str]]:
+    return list(triples)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"on_error": "ignore"}, "unknown value of on_error 'ignore'"),
+        ({"literals": "kep"}, "Did you mean keep"),
+        ({"blank_nodes": None}, "It is keep or drop"),
+        ({"columns": (0, 1)}, "three different names or positions"),
+        ({"columns": (0, 1, 1)}, "three different names or positions"),
+        ({"columns": (0, 1, -1)}, "three different names or positions"),
+        ({"columns": (True, 1, 2)}, "three different names or positions"),
+        ({"columns": ("h", "r", "t"), "header": False}, "are names, which need a header"),
+        ({"delimiter": ""}, "one character"),
+        ({"delimiter": "::"}, "one character"),
+        ({"delimiter": "\n"}, "one character"),
+    ],
+)
+def test_options_that_make_no_sense(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises((GraphError, UnknownName), match=message):
+        ReadOptions(**wrong)
+
+
+@pytest.mark.parametrize("name", ["facts.csv", "facts.tsv"])
+@pytest.mark.parametrize(
+    "header", ["head,relation,tail", "Subject,PREDICATE,object", " source , rel , target ", "head,property,object"]
+)
+def test_a_header_with_the_usual_words_is_recognised_and_reported(tmp_path: Path, name: str, header: str) -> None:
+    delimiter = "," if name.endswith("csv") else "\t"
+    path = put(tmp_path, f"{header}\na,b,c\n".replace(",", delimiter), name)
+    triples, report = read_triples(path)
+    assert rows(triples) == [("a", "b", "c")]
+    assert report.header == tuple(header.split(","))
+    assert report.lines == 2
+    assert report.sentences() == (f"{path}: line 1 read as a header: {', '.join(header.split(','))}",)
+
+
+def test_a_header_puts_the_columns_in_order(tmp_path: Path) -> None:
+    path = put(tmp_path, "tail,note,head,relation\nc,?,a,b\n")
+    assert rows(read_triples(path)[0]) == [("a", "b", "c")]
+
+
+def test_single_letters_are_names_unless_a_header_is_asked_for(tmp_path: Path) -> None:
+    path = put(tmp_path, "t,h,r\nc,a,b\n")
+    assert rows(read_triples(path)[0]) == [("t", "h", "r"), ("c", "a", "b")]
+    assert rows(read_triples(path, ReadOptions(header=True))[0]) == [("a", "b", "c")]
+
+
+def test_other_headers_are_data_unless_asked_for(tmp_path: Path) -> None:
+    path = put(tmp_path, "from,via,to\na,b,c\n")
+    assert len(read_triples(path)[0]) == 2
+    assert rows(read_triples(path, ReadOptions(header=True))[0]) == [("a", "b", "c")]
+    facts = put(tmp_path, "head,relation,tail\na,b,c\n")
+    assert rows(read_triples(facts, ReadOptions(header=False))[0])[0] == ("head", "relation", "tail")
+
+
+def test_columns_by_name_and_by_position(tmp_path: Path) -> None:
+    path = put(tmp_path, "id;to;from;via\n1;c;a;b\n2;f;d;e\n")
+    by_name = ReadOptions(columns=("from", "via", "to"), delimiter=";")
+    by_place = ReadOptions(columns=(2, 3, 1), delimiter=";", header=True)
+    for options in (by_name, by_place):
+        assert rows(read_triples(path, options)[0]) == [("a", "b", "c"), ("d", "e", "f")]
+    assert len(read_triples(path, ReadOptions(columns=(2, 3, 1), delimiter=";"))[0]) == 3
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (("form", "via", "to"), r":1: no column is named 'form'; there are 'from', 'via', 'to'\. Did you mean from\?"),
+        ((0, 1, 3), ":1: no column 3, counted from 0: there are 3"),
+    ],
+)
+def test_columns_that_are_not_there(tmp_path: Path, columns: Any, message: str) -> None:
+    path = put(tmp_path, "from,via,to\na,b,c\n")
+    with pytest.raises(GraphError, match=message):
+        read_triples(path, ReadOptions(columns=columns, header=True, on_error="skip"))
+
+
+def test_two_columns_of_one_name(tmp_path: Path) -> None:
+    path = put(tmp_path, "a,a,b,c\n1,2,3,4\n")
+    with pytest.raises(GraphError, match="2 columns are named 'a'"):
+        read_triples(path, ReadOptions(columns=("a", "b", "c")))
+
+
+def test_a_header_of_many_columns_needs_a_choice(tmp_path: Path) -> None:
+    path = put(tmp_path, "w,x,y,z\na,b,c,d\n")
+    with pytest.raises(GraphError, match=r"facts.csv:1: 4 columns \('w', 'x', 'y', 'z'\): choose three"):
+        read_triples(path, ReadOptions(header=True))
+    with pytest.raises(GraphError, match=r":1: wrong number of columns: 4 columns instead of 3 .where all .* columns="):
+        read_triples(path)
+
+
+def test_chosen_columns_allow_more_but_every_line_has_as_many(tmp_path: Path) -> None:
+    path = put(tmp_path, "short\nx\ta\tb\tc\nx\ta\tb\tc\td\nx\ta\tb\nx\td\te\tf\n", "facts.tsv")
+    triples, report = read_triples(path, ReadOptions(columns=(1, 2, 3), on_error="skip"))
+    assert rows(triples) == [("a", "b", "c"), ("d", "e", "f")]
+    assert [(problem.line, problem.detail) for problem in report.samples] == [
+        (1, "1 column, too few for columns=(1, 2, 3)"),
+        (3, "5 columns instead of 4"),
+        (4, "3 columns instead of 4"),
+    ]
+
+
+def test_quotes_are_names_in_tsv_and_syntax_in_csv(tmp_path: Path) -> None:
+    line = '"a b"|"c|d"|e"f\n'
+    assert rows(read_triples(put(tmp_path, line), ReadOptions(delimiter="|"))[0]) == [("a b", "c|d", 'e"f')]
+    tsv = put(tmp_path, '"a"\t"b\tc"\n', "facts.tsv")
+    assert rows(read_triples(tsv)[0]) == [('"a"', '"b', 'c"')]
+
+
+def test_quoted_line_breaks_are_kept_and_counted_and_lines_stay_exact(tmp_path: Path) -> None:
+    path = put(tmp_path, 'a,"b\r\nb",c\n\nd,e\n"f\nf",g,"h\n\nh"\nx,,y\n')
+    triples, report = read_triples(path, SKIP)
+    assert rows(triples) == [("a", "b\r\nb", "c"), ("f\nf", "g", "h\n\nh")]
+    assert [(problem.line, problem.reason) for problem in report.samples] == [
+        (4, "wrong number of columns"),
+        (9, "empty name"),
+    ]
+    assert (report.lines, report.multiline_rows, report.blank_lines) == (9, 2, 1)
+
+
+def test_an_open_quote_costs_one_line_not_the_rest_of_the_file(tmp_path: Path) -> None:
+    facts = [(f"h{i}", "r", f"t{i}") for i in range(50)]
+    lines = [",".join(fact) for fact in facts]
+    for broken in ('a,"b,c', '"', 'a,"b"x,c'):
+        path = put(tmp_path, "\n".join([*lines[:20], broken, *lines[20:]]))
+        triples, report = read_triples(path, SKIP)
+        assert rows(triples) == facts
+        assert report.problems == {"broken CSV": 1}
+        assert report.samples[0].line == 21
+        with pytest.raises(GraphError, match=r"facts.csv:21: broken CSV: "):
+            read_triples(path)
+
+
+def test_an_open_quote_is_noticed_at_the_next_quote(tmp_path: Path) -> None:
+    path = put(tmp_path, 'a,b,c\nd,"e,f\ng,h,i\nj,k,"l"\nm,n,o\n')
+    triples, report = read_triples(path, SKIP)
+    assert rows(triples) == [("a", "b", "c"), ("g", "h", "i"), ("j", "k", "l"), ("m", "n", "o")]
+    assert [problem.line for problem in report.samples] == [2]
+    assert "runs to line 4" in report.samples[0].detail
+
+
+def test_a_row_with_too_few_cells_gives_back_the_lines_it_swallowed(tmp_path: Path) -> None:
+    path = put(tmp_path, 'a,"b\nc,d,e\nf,g,h"\ni,j,k\n')
+    triples, report = read_triples(path, SKIP)
+    assert rows(triples) == [("c", "d", "e"), ("f", "g", 'h"'), ("i", "j", "k")]
+    assert [problem.line for problem in report.samples] == [1]
+    assert (report.lines, report.multiline_rows) == (4, 0)
+
+
+def test_an_open_quote_over_a_long_file(tmp_path: Path) -> None:
+    facts = [f"h{i},r,t{i}" for i in range(40_000)]
+    path = put(tmp_path, "\n".join(["a,b,c", 'd,"e,f', *facts]))
+    triples, report = read_triples(path, SKIP)
+    assert len(triples) == 40_001
+    assert report.samples[0].line == 2
+    assert report.lines == 40_002
+
+
+def test_bad_bytes_in_csv(tmp_path: Path) -> None:
+    path = put(tmp_path, b'a,b,c\nd,\xff,f\ng,"h\n\xfe",i\nj,k,l\nm,n\x00,o\n')
+    triples, report = read_triples(path, SKIP)
+    assert rows(triples) == [("a", "b", "c"), ("j", "k", "l")]
+    assert [str(problem) for problem in report.samples] == [
+        f"{path}:2: bad UTF-8: byte 0xff at position 3 of the line",
+        f"{path}:4: bad UTF-8: byte 0xfe at position 1 of the line, in a row from line 3 to 4",
+        f"{path}:6: NUL byte: the relation 'n\\x00' holds a NUL byte",
+    ]
+
+
+def test_lone_carriage_returns_in_csv_are_a_problem(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=re.escape("facts.csv:1: broken CSV: new-line character seen")):
+        read_triples(put(tmp_path, "a,b,c\rd,e,f\r"))
+
+
+def test_endless_cells_are_refused(tmp_path: Path) -> None:
+    path = put(tmp_path, f"a,b,{'x' * 200_000}\nd,e,f\n")
+    triples, report = read_triples(path, SKIP)
+    assert rows(triples) == [("d", "e", "f")]
+    assert report.problems == {"broken CSV": 1}
