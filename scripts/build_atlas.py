@@ -51,7 +51,9 @@ def shipped(folder: Path = FOLDER) -> dict[str, list[Triple]]:
     parts: dict[str, list[Triple]] = {}
     for name in SPLITS:
         text = gzip.decompress((folder / f"{name}.txt.gz").read_bytes()).decode()
-        parts[name] = [(head, relation, tail) for head, relation, tail in (line.split("\t") for line in text.splitlines())]
+        parts[name] = [
+            (head, relation, tail) for head, relation, tail in (line.split("\t") for line in text.splitlines())
+        ]
     return parts
 
 

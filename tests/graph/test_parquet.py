@@ -118,6 +118,13 @@ def test_damage_is_a_graph_error_or_nothing(tmp_path: Path) -> None:
             read_triples(path, SKIP)
 
 
+def test_damaged_names_of_columns(tmp_path: Path) -> None:
+    path = put(tmp_path, {"head": ["a"], "relation": ["r"], "tail": ["t"]}, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"relation", b"rel\xfftion"))
+    with pytest.raises(GraphError, match="damaged, or not Parquet"):
+        read_triples(path)
+
+
 def test_page_checksums_are_verified_where_there_are_any(tmp_path: Path) -> None:
     path = put(
         tmp_path,

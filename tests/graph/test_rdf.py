@@ -97,13 +97,18 @@ def test_labels_prefer_no_language_or_english_and_serve_relations_too(tmp_path: 
     assert (len(kept), report.literals_kept) == (12, 10)
 
 
-BLANK = "_:b0 <http://e/r> <http://e/a> .\n<http://e/a> <http://e/r> _:b.1 .\n_:b0 <http://e/s> <http://e/b> .\n<http://e/a> <http://e/r> <http://e/b> .\n"
+BLANK = """_:b0 <http://e/r> <http://e/a> .
+<http://e/a> <http://e/r> _:b.1 .
+_:b0 <http://e/s> <http://e/b> .
+<http://e/a> <http://e/r> <http://e/b> .
+"""
 
 
-@pytest.mark.parametrize("name", ["train.nt", "train.ttl.gz", "train.tar.nt"])
-def test_blank_nodes_belong_to_their_file(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "scope"), [("train.nt", "train"), ("train.ttl.gz", "train"), ("my train.1.nt", "my_train_1")]
+)
+def test_blank_nodes_belong_to_their_file(tmp_path: Path, name: str, scope: str) -> None:
     path = put(tmp_path, gzip.compress(BLANK.encode()) if name.endswith("gz") else BLANK, name)
-    scope = name.split(".nt")[0].split(".ttl")[0].replace(".", "_")
     triples, report = read_triples(path)
     assert rows(triples)[:3] == [
         (f"_:{scope}.b0", E + "r", E + "a"),

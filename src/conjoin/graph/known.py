@@ -48,7 +48,7 @@ class Known:
 
     def pairs(self, heads: Ids, relations: Ids) -> tuple[Ids, Ids]:
         """All (question number, known tail) pairs of a batch of questions, flat and in order."""
-        rows = self._row(heads * self.n_relations + relations)
+        rows = self._row(heads.astype(np.int64, copy=False) * self.n_relations + relations)
         found = rows >= 0
         first = np.where(found, self.starts[rows], 0)
         count = np.where(found, self.starts[rows + 1] - first, 0)

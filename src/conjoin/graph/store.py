@@ -110,7 +110,7 @@ def _write(graph: Graph, stage: Path) -> None:
     }
     record["sha256"] = _digest(record)
     with (stage / STORED).open("w", encoding="utf-8", newline="\n") as stream:
-        stream.write(json.dumps(record, indent=2) + "\n")
+        stream.write(_spelled(record))
         stream.flush()
         os.fsync(stream.fileno())
     sync_folder(stage)
@@ -139,7 +139,8 @@ def _write_table(table: Any, file: Path) -> None:
 def _record(file: Path) -> dict[str, Any]:
     """What graph.json says, once it is shown to be whole."""
     try:
-        record = json.loads(file.read_bytes())
+        text = file.read_bytes()
+        record = json.loads(text)
     except FileNotFoundError as error:
         raise GraphError(f"{file.parent} holds no stored graph: there is no {file.name}") from error
     except OSError as error:
@@ -148,11 +149,15 @@ def _record(file: Path) -> dict[str, Any]:
         raise GraphError(f"{file} is damaged ({error}): {AGAIN}") from error
     if not isinstance(record, dict) or record.get("format") != "conjoin graph":
         raise GraphError(f"{file} is damaged, or does not describe a stored graph: {AGAIN}")
-    if record.pop("sha256", None) != _digest(record):
+    if text != _spelled(record).encode() or record.pop("sha256", None) != _digest(record):
         raise GraphError(f"{file} is damaged: its content does not fit its own checksum; {AGAIN}")
     if record["version"] != VERSION:
         raise GraphError(f"{file} has format version {record['version']}, this Conjoin reads {VERSION}: update it")
     return record
+
+
+def _spelled(record: dict[str, Any]) -> str:
+    return json.dumps(record, indent=2) + "\n"
 
 
 def _digest(record: dict[str, Any]) -> str:
