@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from conjoin.graph.catalogue import Dataset, catalogue
+from conjoin.graph.named.catalogue import Dataset, catalogue
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "datasets.md"
 BEGIN, END = "<!-- begin: scripts/write_datasets_doc.py -->", "<!-- end -->"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from conjoin.algebra.notation import FORMS as FORMS
     from conjoin.algebra.notation import form as form
     from conjoin.errors import ConjoinError as ConjoinError
-    from conjoin.graph.datasets import load as load
     from conjoin.graph.graph import Graph as Graph
+    from conjoin.graph.named.datasets import load as load
     from conjoin.learn.recipe import Recipe as Recipe
     from conjoin.learn.train import Epoch as Epoch
     from conjoin.learn.train import train as train
@@ -49,7 +49,7 @@ _HOME = {
     "Run": "study.run.Run",
     "execute": "study.execute.execute",
     "form": "algebra.notation.form",
-    "load": "graph.datasets.load",
+    "load": "graph.named.datasets.load",
     "open": "serve.predictor.open_run",
     "rank": "ranking.rank.rank",
     "train": "learn.train.train",

@@ -6,17 +6,11 @@ import platform
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from conjoin.errors import UsageError
-
-Precision = Literal["fp32", "tf32"]
-PRECISIONS: dict[str, str] = {
-    "fp32": "full float32 products: the default, the same on every device",
-    "tf32": "products with 10-bit mantissas and float32 sums: several times faster on NVIDIA cards since Ampere",
-}
 
 
 class Choice(NamedTuple):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conjoin.errors import GraphError, UsageError
 from conjoin.graph import split as splitting
-from conjoin.graph.folder import read_graph
+from conjoin.graph.files.folder import read_graph
 from conjoin.graph.graph import SPLITS, Graph, Split
 from conjoin.graph.split import parse_size, split_graph, write_split
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conjoin.graph.folder import read_graph
+from conjoin.graph.files.folder import read_graph
 from conjoin.graph.graph import Graph
 from conjoin.graph.survey import Measure, survey
 

@@ -35,6 +35,10 @@ VERBS = (
     answers.similar,
     answers.export,
 )
+SPINS = "5000"
+"""How long an idle OpenMP thread burns its core before it sleeps. The default is so long that one other busy program
+makes training a hundred times slower; this costs a few per cent when the machine is free (docs/log.md)."""
+
 for verb in VERBS:
     app.command()(verb)
 
@@ -60,6 +64,7 @@ def _root(
 
 def main() -> None:
     """The program: errors become one sentence and an exit code, 2 for wrong use or bad input, 1 for a failure."""
+    os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
     try:
         app()
     except ConjoinError as error:

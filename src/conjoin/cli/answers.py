@@ -62,7 +62,7 @@ def ask(
 
 
 def _questions(file: Path) -> list[tuple[str, str, str]]:
-    from conjoin.graph.readers import read_triples
+    from conjoin.graph.files.readers import read_triples
 
     triples, _ = read_triples(file)
     return list(triples)
@@ -99,7 +99,7 @@ def score(
 
     Prints tab-separated lines with a header, or one JSON object.
     """
-    from conjoin.graph.readers import read_triples
+    from conjoin.graph.files.readers import read_triples
     from conjoin.serve.predictor import open_run
 
     choices = opt.reading(

@@ -13,8 +13,8 @@ from conjoin.cli.screen import Watcher, emit, percent, say, show, show_table
 
 def datasets(*, json: opt.Json = False) -> None:
     """List the datasets that have a name: sizes, licence, and whether they are on this machine."""
-    from conjoin.graph.catalogue import catalogue
-    from conjoin.graph.datasets import locate
+    from conjoin.graph.named.catalogue import catalogue
+    from conjoin.graph.named.datasets import locate
 
     records = [(record, locate(record.name)) for record in catalogue().values()]
     if json:
@@ -49,7 +49,7 @@ def datasets(*, json: opt.Json = False) -> None:
 
 def fetch(name: Annotated[str, typer.Argument(help="A dataset's name.")], *, json: opt.Json = False) -> None:
     """Download and verify a dataset; one that is already on this machine is only verified."""
-    from conjoin.graph.datasets import fetch as fetch_dataset
+    from conjoin.graph.named.datasets import fetch as fetch_dataset
 
     with Watcher().watching() as watcher:
         folder = fetch_dataset(name, track=watcher.track)
@@ -149,7 +149,7 @@ def split(
 
     conjoin split my-facts.tsv --valid 5% --test 5% -o my-graph
     """
-    from conjoin.graph.folder import read_graph
+    from conjoin.graph.files.folder import read_graph
     from conjoin.graph.split import parse_size, split_graph, write_split
 
     choices = opt.reading(

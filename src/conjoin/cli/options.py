@@ -9,8 +9,8 @@ import typer
 
 if TYPE_CHECKING:
     from conjoin.cli.screen import Watcher
+    from conjoin.graph.files.report import ReadOptions
     from conjoin.graph.graph import Graph
-    from conjoin.graph.report import ReadOptions
 
 GraphArgument = Annotated[
     str,
@@ -45,7 +45,7 @@ def reading(
 ) -> ReadOptions:
     """The reading options as the library wants them."""
     from conjoin.errors import UsageError
-    from conjoin.graph.report import ReadOptions
+    from conjoin.graph.files.report import ReadOptions
 
     chosen = [part.strip() for part in columns.split(",")] if columns else None
     if chosen is not None and len(chosen) != 3:
@@ -64,7 +64,7 @@ def reading(
 def load_graph(name: str, *, options: ReadOptions, labels: Path | None, watcher: Watcher) -> Graph:
     """The graph, with everything worth knowing about how it was read said."""
     from conjoin.cli.screen import say
-    from conjoin.graph.datasets import load
+    from conjoin.graph.named.datasets import load
 
     graph = load(name, options=options, labels=labels, track=watcher.track)
     for note in graph.notes:

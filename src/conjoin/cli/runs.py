@@ -212,7 +212,7 @@ def _cells(metrics: dict[str, float | None], columns: tuple[str, ...]) -> list[s
 def _ranks(folder: RunFolder, *, split: str, weights: str | None, device: str | None) -> tuple[Ranks, Graph]:
     """Kept ranks where the run reports just these, fresh ones otherwise."""
     from conjoin.device import choose_device
-    from conjoin.graph.store import open_graph
+    from conjoin.graph.files.store import open_graph
     from conjoin.ranking.rank import rank as rank_split
     from conjoin.serve.predictor import open_run
 

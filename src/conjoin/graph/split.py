@@ -20,16 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.errors import GraphError, UsageError
-from conjoin.graph.folder import SPLIT_NAMES
+from conjoin.graph.files.folder import SPLIT_NAMES
+from conjoin.graph.files.source import AnyPath, split_name
+from conjoin.graph.files.store import STORED
+from conjoin.graph.files.tables import HEADER_WORDS
 from conjoin.graph.graph import SPLITS, Graph, Ids
 from conjoin.graph.patterns import distinct
-from conjoin.graph.source import AnyPath, split_name
-from conjoin.graph.store import STORED
-from conjoin.graph.tables import HEADER_WORDS
 
 Keys = npt.NDArray[np.uint64]
 
-BREAKS = re.compile("[\t\n\r\ufeff]")
+BREAKS = re.compile("[\t\n\r\0\ufeff]")
 LABELS = ("entity_labels.tsv", "relation_labels.tsv")
 FILES = (*(f"{split}{suffix}" for split in SPLITS for suffix in (".txt", ".parquet")), *LABELS)
 

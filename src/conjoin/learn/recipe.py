@@ -1,4 +1,4 @@
-"""A recipe: everything about learning that changes the numbers."""
+"""A recipe: everything about learning that changes the numbers. Does not import torch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from conjoin.device import PRECISIONS
 from conjoin.errors import UsageError, did_you_mean, unknown
 
 Optimizer = Literal["adagrad", "adam", "sgd"]
 OPTIMIZERS: tuple[Optimizer, ...] = ("adagrad", "adam", "sgd")
+Precision = Literal["fp32", "tf32"]
+PRECISIONS: dict[str, str] = {
+    "fp32": "full float32 products: the default, the same on every device",
+    "tf32": "products with 10-bit mantissas and float32 sums: several times faster on NVIDIA cards since Ampere",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +34,7 @@ class Recipe:
     f2: float = 0.0
     optimizer: Optimizer = "adagrad"
     initial_scale: float = 1e-3
-    precision: Literal["fp32", "tf32"] = "fp32"
+    precision: Precision = "fp32"
     validate_every: int = 0
     patience: int = 0
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from conjoin.errors import RunError, UsageError, unknown
+from conjoin.graph.files.store import open_graph
 from conjoin.graph.graph import Graph, Vocabulary
-from conjoin.graph.store import open_graph
 from conjoin.learn.weights import load_tensors
 from conjoin.model.model import Model
 from conjoin.study.folder import RunFolder

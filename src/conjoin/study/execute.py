@@ -13,8 +13,8 @@ from typing import Any
 from conjoin import __version__
 from conjoin.device import describe, peak_bytes
 from conjoin.errors import RunError
+from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph, Split
-from conjoin.graph.store import save_graph
 from conjoin.learn.train import Epoch, Training, train
 from conjoin.learn.weights import load_checkpoint, save_checkpoint, save_tensors
 from conjoin.model.model import Model
@@ -34,13 +34,15 @@ class Conduct:
     """How a run is carried out. Nothing here changes its numbers.
 
     A checkpoint is written after every `checkpoint_epochs` epochs (0: not by count) and whenever `checkpoint_minutes`
-    have passed since the last. `watch` sees every epoch as it ends; `command` is kept in run.json.
+    have passed since the last. `watch` sees every epoch as it ends; `command` is kept in run.json. Without
+    `keep_model` only settings, events, ranks and result stay: enough for every table, nothing to ask.
     """
 
     device: str = "cpu"
     checkpoint_epochs: int = 0
     checkpoint_minutes: float = 1.0
     command: str | None = None
+    keep_model: bool = True
     track: Track = silent
     watch: Callable[[Epoch], None] = lambda _: None
 
@@ -62,7 +64,7 @@ def execute(run: Run, graph: Graph, folder: Path, *, conduct: Conduct = QUIETLY,
             raise RunError(f"{folder} holds a half-done run: add --resume to continue it, or choose another folder")
         training = _begin(run, graph, kept, conduct)
         _epochs(training, kept, conduct)
-        kept.finish({**_measure(training, run, kept, conduct.track), **_costs(training, kept)})
+        kept.finish({**_measure(training, run, kept, conduct), **_costs(training, kept)})
     return kept
 
 
@@ -79,7 +81,8 @@ def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct) -> Trainin
     training = train(model, graph, run.recipe, seed=run.seed, track=conduct.track)
     environment = {"conjoin": __version__, "path": model.entities.path(run.recipe.batch), **describe(model.device)}
     kept.begin(run, environment, conduct.command)
-    save_graph(graph, kept.graph_folder)
+    if conduct.keep_model:
+        save_graph(graph, kept.graph_folder)
     if kept.checkpoint_file.exists():
         load_checkpoint(kept.checkpoint_file, training)
     kept.keep_events_until(training.progress.epoch)
@@ -104,7 +107,7 @@ def event(epoch: Epoch) -> dict[str, Any]:
     return line if epoch.valid is None else {**line, "valid": finite(epoch.valid), "best": epoch.best}
 
 
-def _measure(training: Training, run: Run, kept: RunFolder, track: Track) -> dict[str, Any]:
+def _measure(training: Training, run: Run, kept: RunFolder, conduct: Conduct) -> dict[str, Any]:
     """Keep and rank the last and the best weights; keep the ranks of those that the run reports."""
     model, progress = training.model, training.progress
     versions = {"last": (progress.epoch, model.state_dict())}
@@ -112,11 +115,12 @@ def _measure(training: Training, run: Run, kept: RunFolder, track: Track) -> dic
         versions["best"] = (progress.best_epoch, training.best_weights)
     ranked: dict[int, dict[str, Ranks]] = {}
     for name, (epoch, weights) in versions.items():
-        words = {"run": run.id, "form": run.form, "rank": run.rank, "epoch": epoch}
-        save_tensors(kept.weights_file(name), weights, words)
+        if conduct.keep_model:
+            words = {"run": run.id, "form": run.form, "rank": run.rank, "epoch": epoch}
+            save_tensors(kept.weights_file(name), weights, words)
         if epoch not in ranked:
             model.load_state_dict(weights)
-            ranked[epoch] = {split: rank(model, training.graph, split, track=track) for split in MEASURED}
+            ranked[epoch] = {split: rank(model, training.graph, split, track=conduct.track) for split in MEASURED}
     measured = {
         name: {"epoch": epoch, **{split: finite(ranks.metrics()) for split, ranks in ranked[epoch].items()}}
         for name, (epoch, _) in versions.items()

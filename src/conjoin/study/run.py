@@ -1,4 +1,4 @@
-"""A run: everything that determines its numbers, and nothing else. No device, no path, no clock."""
+"""A run: everything that determines its numbers, and nothing else. No device, no path, no clock, no torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from conjoin.algebra.notation import parse, short
 from conjoin.errors import RunError, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
@@ -21,6 +20,8 @@ Weights = Literal["last", "best"]
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """Frozen and hashable. `data` is only a name for people: the checksum identifies the graph.
+
+    `form` is the form's full text, so that two spellings of one form are one run; `Run.of` takes names too.
 
     `weights` says which weights the run reports: those of the last epoch, as the paper does, or the best on valid.
     """
@@ -34,8 +35,6 @@ class Run:
     weights: Weights = "last"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "form", str(parse(self.form)))
-        parse(self.form).check_rank(self.rank)
         if self.weights not in ("last", "best"):
             raise UsageError(f"weights = {self.weights!r}: choose last or best")
         if self.weights == "best" and not self.recipe.validate_every:
@@ -43,9 +42,19 @@ class Run:
 
     @classmethod
     def of(cls, graph: Graph, form: str, *, rank: int, recipe: Recipe, seed: int = 0, weights: Weights = "last") -> Run:
-        """The run of a form on a graph."""
+        """The run of a form, by name or text, on a graph."""
+        from conjoin.algebra.notation import parse
+
+        parsed = parse(form)
+        parsed.check_rank(rank)
         return cls(
-            data=graph.name, checksum=graph.checksum, form=form, rank=rank, recipe=recipe, seed=seed, weights=weights
+            data=graph.name,
+            checksum=graph.checksum,
+            form=str(parsed),
+            rank=rank,
+            recipe=recipe,
+            seed=seed,
+            weights=weights,
         )
 
     @property
@@ -58,6 +67,8 @@ class Run:
     @property
     def title(self) -> str:
         """A folder's name: data, form and the start of the id."""
+        from conjoin.algebra.notation import parse, short
+
         words = f"{self.data}-{short(parse(self.form))}"
         readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in words)
         return f"{readable[:60].strip('._')}-{self.id[:8]}"

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from conjoin.errors import GraphError
+from conjoin.graph.files.labels import read_labels_with_report
+from conjoin.graph.files.readers import PLAIN, read_triples
+from conjoin.graph.files.report import ReadOptions, Triples
+from conjoin.graph.files.source import FORMATS, KNOWN_SUFFIXES, AnyPath, split_name
+from conjoin.graph.files.store import STORED, open_graph
 from conjoin.graph.graph import SPLITS, Graph, Split, Vocabulary
-from conjoin.graph.labels import read_labels_with_report
-from conjoin.graph.readers import PLAIN, read_triples
-from conjoin.graph.report import ReadOptions, Triples
-from conjoin.graph.source import FORMATS, KNOWN_SUFFIXES, AnyPath, split_name
-from conjoin.graph.store import STORED, open_graph
 
 SPLIT_NAMES: dict[Split, tuple[str, ...]] = {
     "train": ("train",),

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conjoin.errors import GraphError
-from conjoin.graph.readers import ReadOptions, ReadReport, Triples, read_triples
+from conjoin.graph.files.readers import ReadOptions, ReadReport, Triples, read_triples
 
 Row = tuple[str, str, str]
 SKIP = ReadOptions(on_error="skip")

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conjoin.errors import GraphError, NotInstalled
-from conjoin.graph import rdf
-from conjoin.graph.readers import ReadOptions, Triples, read_triples
+from conjoin.graph.files import rdf
+from conjoin.graph.files.readers import ReadOptions, Triples, read_triples
 
 SKIP = ReadOptions(on_error="skip")
 E = "http://e/"

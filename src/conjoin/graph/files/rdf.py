@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from conjoin.errors import GraphError, NotInstalled
-from conjoin.graph.report import Sink
-from conjoin.graph.source import without_mark
-from conjoin.graph.tables import broken_bytes
+from conjoin.graph.files.report import Sink
+from conjoin.graph.files.source import without_mark
+from conjoin.graph.files.tables import broken_bytes
 
 LABELS = ("http://www.w3.org/2000/01/rdf-schema#label", "http://www.w3.org/2004/02/skos/core#prefLabel")
 BLOCK_BYTES = 1 << 20

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conjoin.errors import GraphError, UnknownName
-from conjoin.graph.readers import ReadOptions, Triples, read_triples
+from conjoin.graph.files.readers import ReadOptions, Triples, read_triples
 
 SKIP = ReadOptions(on_error="skip")
 

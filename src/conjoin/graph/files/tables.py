@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from conjoin.errors import GraphError, did_you_mean
-from conjoin.graph.report import ReadOptions, Sink, shortened
+from conjoin.graph.files.report import ReadOptions, Sink, shortened
 
 HEADER_WORDS = (
     ("head", "subject", "source"),

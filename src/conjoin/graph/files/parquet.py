@@ -6,9 +6,9 @@ import io
 from typing import Any, BinaryIO
 
 from conjoin.errors import GraphError
-from conjoin.graph.report import Sink
-from conjoin.graph.source import AnyPath, opened, split_name
-from conjoin.graph.tables import column_positions
+from conjoin.graph.files.report import Sink
+from conjoin.graph.files.source import AnyPath, opened, split_name
+from conjoin.graph.files.tables import column_positions
 
 BATCH_ROWS = 65_536
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conjoin.errors import GraphError
-from conjoin.graph import store
+from conjoin.graph.files import store
+from conjoin.graph.files.store import open_graph, save_graph
 from conjoin.graph.graph import SPLITS, Graph
-from conjoin.graph.store import open_graph, save_graph
 
 NASTY = ["tab\there", "line\nbreak\r\n", "👩‍👩‍👧", "שלום עולם", "\u202eRTL", "a\0b", "é", "e\u0301", '"', " x "]
 

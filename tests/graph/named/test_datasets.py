@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from conjoin.errors import DatasetError, GraphError, UnknownName, UsageError
-from conjoin.graph import catalogue as records
-from conjoin.graph import datasets
-from conjoin.graph.catalogue import Counts, Dataset, Mirror, Packaging
-from conjoin.graph.datasets import cache_folder, fetch, load, locate
-from conjoin.graph.download import Checksum
 from conjoin.graph.graph import Split
+from conjoin.graph.named import catalogue as records
+from conjoin.graph.named import datasets
+from conjoin.graph.named.catalogue import Counts, Dataset, Mirror, Packaging
+from conjoin.graph.named.datasets import cache_folder, fetch, load, locate
+from conjoin.graph.named.download import Checksum
 from conjoin.progress import Track
 
 CONTENT: dict[Split, bytes] = {

@@ -4,7 +4,7 @@
 
 A line ends with a line feed (a carriage return before it is not part of the line); text is UTF-8, a byte-order mark
 is taken off. Bad lines are those with a wrong number of columns, empty or blank names, NUL bytes, bytes that are not
-UTF-8, or broken RDF. Duplicates are kept. The policy for RDF is that of `conjoin.graph.rdf`.
+UTF-8, or broken RDF. Duplicates are kept. The policy for RDF is that of `conjoin.graph.files.rdf`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 
 from conjoin.errors import GraphError
-from conjoin.graph.parquet import read_parquet
-from conjoin.graph.rdf import blank_scope, read_ntriples, read_turtle
-from conjoin.graph.report import HOW_TO_SKIP, Problem, ReadOptions, ReadReport, Sink, Triples
-from conjoin.graph.source import AnyPath, format_of, opened, split_name, text_lines
-from conjoin.graph.tables import read_text_table
+from conjoin.graph.files.parquet import read_parquet
+from conjoin.graph.files.rdf import blank_scope, read_ntriples, read_turtle
+from conjoin.graph.files.report import HOW_TO_SKIP, Problem, ReadOptions, ReadReport, Sink, Triples
+from conjoin.graph.files.source import AnyPath, format_of, opened, split_name, text_lines
+from conjoin.graph.files.tables import read_text_table
 
 __all__ = ["HOW_TO_SKIP", "Problem", "ReadOptions", "ReadReport", "Triples", "read_triples"]
 

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from conjoin.errors import unknown
-from conjoin.graph.archives import Package
-from conjoin.graph.download import Checksum
 from conjoin.graph.graph import SPLITS, Split
+from conjoin.graph.named.archives import Package
+from conjoin.graph.named.download import Checksum
 
 
 @dataclass(frozen=True)

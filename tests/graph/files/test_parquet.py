@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from conjoin.errors import GraphError
-from conjoin.graph.readers import ReadOptions, Triples, read_triples
+from conjoin.graph.files.readers import ReadOptions, Triples, read_triples
 
 SKIP = ReadOptions(on_error="skip")
 

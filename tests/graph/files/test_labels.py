@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conjoin.errors import GraphError
-from conjoin.graph.labels import read_labels, read_labels_with_report
+from conjoin.graph.files.labels import read_labels, read_labels_with_report
 
 TEXT = '/m/1\tSão Tomé\n00001740\tbreathe.v.01\t__x\tdraw air; "I can"\n\n/m/2\t\n/m/1\tanother\n/m/3\t  x y  \n'
 

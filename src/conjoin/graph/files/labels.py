@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from conjoin.errors import GraphError
-from conjoin.graph.report import OnError, ReadOptions, ReadReport, Sink
-from conjoin.graph.source import AnyPath, format_of, opened, text_lines
-from conjoin.graph.tables import text_rows
+from conjoin.graph.files.report import OnError, ReadOptions, ReadReport, Sink
+from conjoin.graph.files.source import AnyPath, format_of, opened, text_lines
+from conjoin.graph.files.tables import text_rows
 
 
 def read_labels(path: AnyPath) -> dict[str, str]:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from conjoin.errors import UnknownName
-from conjoin.graph.catalogue import catalogue, dataset, same_name
+from conjoin.graph.named.catalogue import catalogue, dataset, same_name
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(

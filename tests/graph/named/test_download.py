@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conjoin.errors import DatasetError
-from conjoin.graph import download as module
-from conjoin.graph.download import CHUNK, Checksum, Mismatch, download
+from conjoin.graph.named import download as module
+from conjoin.graph.named.download import CHUNK, Checksum, Mismatch, download
 
 T = TypeVar("T")
 CONTENT = bytes(range(256)) * 1200
@@ -255,7 +255,7 @@ def test_a_part_that_would_grow_over_the_limit_is_refused(server: Server, tmp_pa
 def test_a_killed_process_leaves_only_the_part(server: Server, tmp_path: Path) -> None:
     server.stall = 30.0
     code = (
-        "from pathlib import Path; from conjoin.graph.download import download;"
+        "from pathlib import Path; from conjoin.graph.named.download import download;"
         f"download({server.address!r}, Path({str(tmp_path / 'train.txt')!r}))"
     )
     process = subprocess.Popen([sys.executable, "-c", code])

@@ -26,7 +26,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from conjoin.errors import DatasetError
-from conjoin.graph.download import CHUNK, LARGEST, Checksum, Mismatch
+from conjoin.graph.named.download import CHUNK, LARGEST, Checksum, Mismatch
 from conjoin.progress import Track, silent
 
 PATIENCE_WITH_PIP = 900.0

@@ -18,9 +18,9 @@ from typing import TypeVar
 import pytest
 
 from conjoin.errors import DatasetError
-from conjoin.graph import archives
-from conjoin.graph.archives import Package, extract, package_archive
-from conjoin.graph.download import Checksum, Mismatch
+from conjoin.graph.named import archives
+from conjoin.graph.named.archives import Package, extract, package_archive
+from conjoin.graph.named.download import Checksum, Mismatch
 
 T = TypeVar("T")
 TRAIN, TEST = b"a\tr\tb\n", b"b\tr\ta\n"

@@ -20,8 +20,8 @@ import numpy as np
 
 from conjoin.errors import GraphError
 from conjoin.files import sha256_of, sync_folder
+from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import SPLITS, Graph, Vocabulary
-from conjoin.graph.source import AnyPath
 
 STORED = "graph.json"
 VERSION = 1

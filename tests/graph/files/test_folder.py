@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from conjoin.errors import GraphError
-from conjoin.graph.folder import UNSPLIT, read_graph, split_files
+from conjoin.graph.files.folder import UNSPLIT, read_graph, split_files
+from conjoin.graph.files.report import ReadOptions
+from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph
-from conjoin.graph.report import ReadOptions
-from conjoin.graph.store import save_graph
 
 SKIP = ReadOptions(on_error="skip")
 

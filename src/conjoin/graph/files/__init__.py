@@ -1,0 +1,1 @@
+"""Graphs in files: text, tables, Parquet and RDF in, stored graphs in and out."""

@@ -1,0 +1,1 @@
+"""Graphs that have a name: what they are, where they lie, how they are fetched."""
