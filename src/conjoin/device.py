@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import platform
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from conjoin.errors import UsageError
+
+SMALL_STEP = 60e6
+"""Floating-point operations of a step below which a second thread gains nothing (docs/log.md)."""
 
 
 class Choice(NamedTuple):
@@ -44,6 +48,39 @@ def matmul_precision(precision: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def threads_for(flops: float) -> Iterator[None]:
+    """One thread for steps so small that threads would mostly wait for each other, restored afterwards.
+
+    It depends on sizes alone, so that a run on one machine gives the same numbers every time.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if flops < SMALL_STEP else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def recorded(function: Callable[[Tensor], Tensor], example: Tensor) -> Callable[[Tensor], Tensor]:
+    """The function as one recording of GPU work that is replayed on inputs of the example's shape.
+
+    Everything but the input must stay where it is in memory; recording runs nothing.
+    """
+    place = example.clone()
+    recording = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(recording):
+        result = function(place)
+
+    def replay(given: Tensor) -> Tensor:
+        place.copy_(given)
+        recording.replay()
+        return result.clone()
+
+    return replay
 
 
 def synchronize(device: torch.device) -> None:

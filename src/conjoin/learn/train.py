@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conjoin.device import matmul_precision, synchronize
+from conjoin.device import matmul_precision, synchronize, threads_for
 from conjoin.errors import Diverged, UsageError
 from conjoin.graph.graph import Graph
-from conjoin.learn.objective import gradients
 from conjoin.learn.recipe import Recipe
+from conjoin.learn.step import Step
 from conjoin.model.initial import generator
 from conjoin.model.model import Model
 from conjoin.progress import Track, silent
@@ -57,7 +57,7 @@ class Training(Iterator[Epoch]):
         if recipe.validate_every and not len(graph.valid):
             raise UsageError(f"{graph.name} has no validation triples: set validate_every to 0, or split again")
         self.model, self.graph, self.recipe, self.seed, self.track = model, graph, recipe, seed, track
-        self.optimizer = _optimizer(model, recipe)
+        self.step = Step(model, recipe)
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] = {}
         self._queries = torch.from_numpy(graph.queries("train")).to(model.device)
@@ -73,7 +73,8 @@ class Training(Iterator[Epoch]):
         number = self.progress.epoch + 1
         synchronize(self.model.device)
         start = time.perf_counter()
-        with matmul_precision(self.recipe.precision):
+        products = 6 * self.recipe.batch * self.model.entities.weight.numel()
+        with matmul_precision(self.recipe.precision), threads_for(products):
             loss, penalty = self._pass(number)
         seconds = time.perf_counter() - start
         self.progress.epoch = number
@@ -83,12 +84,8 @@ class Training(Iterator[Epoch]):
 
     def _pass(self, number: int) -> tuple[float, float]:
         order = torch.randperm(len(self._queries), generator=generator(self.seed, "order", number))
-        batches = order.to(self.model.device).split(self.recipe.batch)  # type: ignore[no-untyped-call]
-        costs = []
-        for batch in self.track(batches, f"epoch {number}", len(batches)):
-            h, r, t = self._queries[batch].unbind(dim=1)
-            costs.append(gradients(self.model, h, r, t, self.recipe))
-            self.optimizer.step()
+        batches = torch.split(self._queries[order.to(self.model.device)], self.recipe.batch)
+        costs = [self.step(batch) for batch in self.track(batches, f"epoch {number}", len(batches))]
         per_step = torch.stack(costs).cpu().double().numpy()
         bad = np.flatnonzero(~np.isfinite(per_step).all(axis=1))
         if len(bad):
@@ -122,13 +119,3 @@ def train(
     [1, 2]
     """
     return Training(model, graph, recipe or Recipe(), seed=seed, track=track)
-
-
-def _optimizer(model: Model, recipe: Recipe) -> torch.optim.Optimizer:
-    parameters = list(model.parameters())
-    on_cpu = model.device.type == "cpu"
-    if recipe.optimizer == "adagrad":
-        return torch.optim.Adagrad(parameters, lr=recipe.lr, fused=on_cpu or None)
-    if recipe.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=recipe.lr, fused=True)
-    return torch.optim.SGD(parameters, lr=recipe.lr, fused=True)

@@ -39,7 +39,7 @@ def save_checkpoint(path: Path, training: Training) -> None:
     """Everything that continuing needs: weights, best weights, optimiser state and progress."""
     tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
     tensors |= {f"best.{name}": tensor for name, tensor in training.best_weights.items()}
-    for number, slots in training.optimizer.state_dict()["state"].items():
+    for number, slots in training.step.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{slot}": tensor for slot, tensor in slots.items()}
     save_tensors(path, tensors, {"progress": asdict(training.progress)})
 
@@ -56,8 +56,8 @@ def load_checkpoint(path: Path, training: Training) -> None:
         for name, tensor in _under("optimizer", tensors).items():
             number, slot = name.split(".", 1)
             slots.setdefault(int(number), {})[slot] = tensor
-        groups = training.optimizer.state_dict()["param_groups"]
-        training.optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        groups = training.step.optimizer.state_dict()["param_groups"]
+        training.step.optimizer.load_state_dict({"state": slots, "param_groups": groups})
         training.progress = Progress(**words["progress"])
     except (KeyError, ValueError, TypeError, RuntimeError) as error:
         raise RunError(f"{path} does not belong to this run ({error})") from error
