@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from conjoin.learn.recipe import Recipe
-from conjoin.model.lookup import add_rows
+from conjoin.model.rows import add_rows, with_room
 from conjoin.model.model import Model
 
 
@@ -53,7 +53,7 @@ def gradients(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> 
 
 def _buffer(parameter: torch.nn.Parameter) -> Tensor:
     if parameter.grad is None:
-        parameter.grad = torch.empty_like(parameter)
+        parameter.grad = with_room(torch.zeros_like(parameter))
     return parameter.grad
 
 

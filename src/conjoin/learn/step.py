@@ -47,11 +47,11 @@ class Step:
 
 
 def optimizer_for(model: Model, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimiser over both tables, as one kernel where torch has it."""
+    """The recipe's optimiser over both tables, as one kernel where every supported torch has it."""
     parameters = list(model.parameters())
     on_gpu = model.device.type == "cuda"
     if recipe.optimizer == "adagrad":
-        return torch.optim.Adagrad(parameters, lr=recipe.lr, fused=True)
+        return torch.optim.Adagrad(parameters, lr=recipe.lr, fused=None if on_gpu else True)
     if recipe.optimizer == "adam":
         return torch.optim.Adam(parameters, lr=recipe.lr, fused=True, capturable=on_gpu)
     return torch.optim.SGD(parameters, lr=recipe.lr, fused=True)

@@ -10,18 +10,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from conjoin.model.lookup import add_rows
+from conjoin.model.rows import add_rows, with_its_room
 
 
 def dense_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor) -> tuple[Tensor, Tensor]:
-    """The reference: holds the whole (B, N) matrix of scores, once."""
-    log_p = torch.log_softmax(q @ table.T, dim=1)
+    """The reference: holds the whole (B, N) matrix of scores, once. Room behind the rows is used and scores -inf."""
+    room, out_room = (with_its_room(table), with_its_room(out)) if table.is_cuda else (table, out)
+    scores = q @ room.T
+    scores[:, len(table) :] = -torch.inf
+    log_p = torch.log_softmax(scores, dim=1)
     nll = -log_p.gather(1, t[:, None]).squeeze(1)
     p = log_p.exp_()
     share = q / len(q)
-    torch.mm(p.T, share, out=out)
+    torch.mm(p.T, share, out=out_room)
     add_rows(out, t, -share)
-    return nll, (p @ table - table[t]) / len(q)
+    return nll, (p @ room - table[t]) / len(q)
 
 
 def chunked_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, chunk: int) -> tuple[Tensor, Tensor]:

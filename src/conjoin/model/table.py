@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from conjoin.errors import Diverged
+from conjoin.model.rows import GRAIN, with_room
 from conjoin.model.softmax import chunked_softmax, dense_softmax
 
 CPU_BUDGET = 256 << 20
@@ -37,7 +38,7 @@ class EntityTable(nn.Module):
 
     def __init__(self, rows: Tensor, *, budget: int | None = None) -> None:
         super().__init__()
-        self.weight = nn.Parameter(rows)
+        self.weight = nn.Parameter(with_room(rows))
         self.budget = budget
 
     def __len__(self) -> int:
@@ -118,7 +119,8 @@ class EntityTable(nn.Module):
         return len(self) * self.weight.element_size()
 
     def _chunk(self, batch: int) -> int:
-        return max(1, self.bytes_allowed // (batch * self.weight.element_size()))
+        chunk = self.bytes_allowed // (batch * self.weight.element_size())
+        return max(1, chunk // GRAIN * GRAIN or chunk)
 
     def _blocks(self, q: Tensor) -> _Blocks:
         """All scores, in blocks of (B, columns): the number of their first entity, and the scores."""
@@ -164,7 +166,7 @@ class _Nll(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, weight: Tensor, t: Tensor, table: EntityTable) -> Tensor:
-        gradient = torch.empty_like(weight)
+        gradient = with_room(torch.zeros_like(weight))
         nll, dq = table.softmax(q, t, out=gradient)
         ctx.save_for_backward(dq, gradient)
         return nll.mean()

@@ -1,0 +1,37 @@
+"""Rows of a table: adding into them in an order that never changes, and room behind them for matrix units."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+GRAIN = 64
+"""Tables on a GPU end at a multiple of this. A product with 40,943 columns took 0.78 ms on an H200, one with 40,960
+columns 0.23 ms (docs/log.md)."""
+
+
+def add_rows(table: Tensor, ids: Tensor, rows: Tensor) -> None:
+    """table[ids[i]] += rows[i], repeated ids included, with the same rounding every time.
+
+    On a GPU plain index_add_ adds in whatever order the threads arrive; index_put_ sorts first. On a CPU it is the
+    other way round: index_add_ goes row by row, index_put_ races.
+    """
+    if table.is_cuda:
+        table.index_put_((ids,), rows, accumulate=True)
+    else:
+        table.index_add_(0, ids, rows)
+
+
+def with_room(rows: Tensor) -> Tensor:
+    """The rows, moved on a GPU to memory that goes on with zero rows up to a multiple of GRAIN."""
+    if not rows.is_cuda or len(rows) % GRAIN == 0:
+        return rows
+    storage = rows.new_zeros(-(-len(rows) // GRAIN) * GRAIN, rows.shape[1])
+    storage[: len(rows)] = rows
+    return storage[: len(rows)]
+
+
+def with_its_room(rows: Tensor) -> Tensor:
+    """The rows and the room behind them, where `with_room` made some."""
+    length = rows.untyped_storage().nbytes() // (rows.element_size() * rows.shape[1])
+    return torch.as_strided(rows, (length, rows.shape[1]), (rows.shape[1], 1), 0)
