@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from conjoin.errors import RunError
+
+SEAL = "sha256"
 
 
 @contextmanager
@@ -47,10 +49,27 @@ def read_json(path: Path) -> Any:
     """The inverse of `write_json`."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise RunError(f"{path} does not exist") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
         raise RunError(f"{path} is damaged ({error}): delete the folder and run again") from error
+
+
+def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
+    """An object with the checksum of its own content, so that a changed digit is noticed."""
+    write_json(path, {**value, SEAL: _digest(value)})
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """The inverse of `write_sealed`: the object without its checksum."""
+    value = read_json(path)
+    if not isinstance(value, dict) or value.pop(SEAL, None) != _digest(value):
+        raise RunError(f"{path} is damaged: its content does not fit its own checksum; delete the folder and run again")
+    return value
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def sha256_of(path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from conjoin import __version__
-from conjoin.cli import answers, demo, graphs, runs
+from conjoin.cli import answers, demo, graphs, runs, studies
 from conjoin.cli.screen import say
 from conjoin.errors import ConjoinError
 
@@ -41,6 +41,7 @@ makes training a hundred times slower; this costs a few per cent when the machin
 
 for verb in VERBS:
     app.command()(verb)
+app.add_typer(studies.study_app, name="study")
 
 
 def _version(wanted: bool) -> None:

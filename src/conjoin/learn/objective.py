@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from conjoin.learn.recipe import Recipe
-from conjoin.model.rows import add_rows, with_room
 from conjoin.model.model import Model
+from conjoin.model.rows import add_rows, with_room
 
 
 def penalty(squared_moduli: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Tensor:

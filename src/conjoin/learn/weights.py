@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,25 +15,41 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from conjoin.errors import RunError
-from conjoin.files import replacing
+from conjoin.files import SEAL, replacing
 from conjoin.learn.train import Progress, Training
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, Any]) -> None:
-    """Write tensors and JSON-able words to one file, atomically."""
+    """Write tensors, JSON-able words and a checksum of both to one file, atomically."""
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    sealed = {**words, SEAL: _digest(on_cpu, words)}
     with replacing(path) as aside:
-        save_file(on_cpu, aside, metadata={"conjoin": json.dumps(words, sort_keys=True)})
+        aside.touch()
+        usual = aside.stat().st_mode
+        save_file(on_cpu, aside, metadata={"conjoin": json.dumps(sealed, sort_keys=True)})
+        aside.chmod(usual)
 
 
-def load_tensors(path: Path, *, device: torch.device | str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The inverse of `save_tensors`."""
     try:
-        with safe_open(path, framework="pt", device=str(device)) as stored:
+        with safe_open(path, framework="pt") as stored:
             words = json.loads((stored.metadata() or {})["conjoin"])
-            return {name: stored.get_tensor(name) for name in stored.keys()}, words  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
-        raise RunError(f"{path} cannot be read as weights ({error})") from error
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        seal = words.pop(SEAL)
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read as weights ({error}): delete the folder and run again") from error
+    if seal != _digest(tensors, words):
+        raise RunError(f"{path} is damaged: its content does not fit its own checksum; delete the folder and run again")
+    return tensors, words
+
+
+def _digest(tensors: Mapping[str, Tensor], words: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"/{name} {tensor.dtype} {tuple(tensor.shape)}/".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def save_checkpoint(path: Path, training: Training) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +13,12 @@ import pyarrow.parquet as pq
 
 from conjoin.errors import UsageError, unknown
 from conjoin.files import replacing
-from conjoin.graph.graph import Vocabulary
-from conjoin.model.model import Model
-from conjoin.serve.predictor import open_run, reported_weights
+from conjoin.graph.files.store import save_graph
+from conjoin.graph.graph import Graph, Vocabulary
+from conjoin.serve.predictor import Predictor, open_run, reported_weights
 from conjoin.study.folder import RunFolder
+
+Rows = npt.NDArray[np.float32]
 
 
 def export(run: str | Path, out: str | Path, *, format: str = "safetensors", weights: str | None = None) -> list[Path]:
@@ -27,71 +28,82 @@ def export(run: str | Path, out: str | Path, *, format: str = "safetensors", wei
     source, target = RunFolder(Path(run)), Path(out)
     if target.resolve() == source.path.resolve():
         raise UsageError(f"{target} is the run itself: export to another folder")
-    target.mkdir(parents=True, exist_ok=True)
-    return FORMATS[format](source, target, weights)
+    predictor = open_run(source.path, weights=weights)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written to ({error.strerror or error}): choose another folder") from error
+    if format == "safetensors":
+        return _bundle(source, target, reported_weights(source, weights), predictor.graph)
+    suffix, write = TABLES[format]
+    files = {target / f"{stem}{suffix}": (vocabulary, rows) for stem, vocabulary, rows in _tables(predictor)}
+    for file, (vocabulary, rows) in files.items():
+        with replacing(file) as aside:
+            write(aside, vocabulary, rows)
+    return list(files)
 
 
-def _bundle(source: RunFolder, target: Path, weights: str | None) -> list[Path]:
+def _bundle(source: RunFolder, target: Path, weights: str, graph: Graph) -> list[Path]:
     """A run folder without what only training needs. `conjoin.open` opens it."""
-    chosen = reported_weights(source, weights)
     bundle = RunFolder(target)
+    if bundle.exists and bundle.run.id != source.run.id:
+        raise UsageError(f"{target} holds another run: export to another folder")
     copies = {
         source.settings_file: bundle.settings_file,
-        source.weights_file(chosen): bundle.weights_file(chosen),
+        source.weights_file(weights): bundle.weights_file(weights),
         source.result_file: bundle.result_file,
     }
     for original, copy in copies.items():
         with replacing(copy) as aside:
             shutil.copyfile(original, aside)
-    shutil.copytree(source.graph_folder, bundle.graph_folder, dirs_exist_ok=True)
+    save_graph(graph, bundle.graph_folder)
     card = target / "README.md"
     with replacing(card) as aside:
-        aside.write_text(model_card(source, chosen), encoding="utf-8")
+        aside.write_text(model_card(source, weights, target.resolve().name), encoding="utf-8")
     return [*copies.values(), bundle.graph_folder, card]
 
 
-def _parquet(source: RunFolder, target: Path, weights: str | None) -> list[Path]:
-    """entities.parquet and relations.parquet: name, label and one list of reals a row."""
-    written = []
-    for stem, vocabulary, rows in _tables(source, weights):
-        values = pa.array(rows.ravel(), pa.float32())
-        columns = {
-            "name": list(vocabulary.names),
-            "label": [vocabulary.label(i) for i in range(len(vocabulary))],
-            "row": pa.FixedSizeListArray.from_arrays(values, rows.shape[1]),
-        }
-        path = target / f"{stem}.parquet"
-        with replacing(path) as aside:
-            pq.write_table(pa.table(columns), aside, compression="zstd")
-        written.append(path)
-    return written
+def _write_parquet(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:
+    """Name, label and one list of reals a row."""
+    columns = {
+        "name": list(vocabulary.names),
+        "label": [vocabulary.label(i) for i in range(len(vocabulary))],
+        "row": pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel(), pa.float32()), rows.shape[1]),
+    }
+    pq.write_table(pa.table(columns), path, compression="zstd")
 
 
-def _word2vec(source: RunFolder, target: Path, weights: str | None) -> list[Path]:
-    """entities.txt and relations.txt: a line with the counts, then name and numbers, spaces in names as underscores."""
-    written = []
-    for stem, vocabulary, rows in _tables(source, weights):
-        path = target / f"{stem}.txt"
-        with replacing(path) as aside, aside.open("w", encoding="utf-8") as stream:
-            stream.write(f"{len(rows)} {rows.shape[1]}\n")
-            for name, row in zip(vocabulary.names, rows, strict=True):
-                stream.write("_".join(name.split()) + " " + " ".join(np.char.mod("%.7g", row)) + "\n")
-        written.append(path)
-    return written
+def _write_word2vec(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:
+    """A line with the counts, then lines with a name and its numbers; blanks in names become underscores."""
+    words: dict[str, str] = {}
+    for name in vocabulary.names:
+        word = "_".join(name.split())
+        if word in words:
+            raise UsageError(
+                f"{words[word]!r} and {name!r} are both {word} in word2vec text, which has no blanks: export as parquet"
+            )
+        words[word] = name
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.write(f"{len(rows)} {rows.shape[1]}\n")
+        for word, row in zip(words, rows, strict=True):
+            stream.write(f"{word} {' '.join(np.char.mod('%.9g', row))}\n")
 
 
-def _tables(source: RunFolder, weights: str | None) -> list[tuple[str, Vocabulary, npt.NDArray[np.float32]]]:
-    predictor = open_run(source.path, weights=weights)
-    model: Model = predictor.model
-    names = predictor.graph.relations.names
-    both = Vocabulary("relation", (*names, *(f"{name} (reciprocal)" for name in names)))
+def _tables(predictor: Predictor) -> list[tuple[str, Vocabulary, Rows]]:
+    graph, model = predictor.graph, predictor.model
+    names, labels = graph.relations.names, [graph.relations.label(r) for r in range(graph.n_relations)]
+    with_reciprocals = Vocabulary("relation", (*names, *map(_turned, names)), (*labels, *map(_turned, labels)))
     return [
-        ("entities", predictor.graph.entities, model.entities.weight.cpu().numpy()),
-        ("relations", both, model.relations.cpu().numpy()),
+        ("entities", graph.entities, model.entities.weight.cpu().numpy()),
+        ("relations", with_reciprocals, model.relations.cpu().numpy()),
     ]
 
 
-def model_card(source: RunFolder, weights: str) -> str:
+def _turned(name: str) -> str:
+    return f"{name} (reciprocal)"
+
+
+def model_card(source: RunFolder, weights: str, folder: str) -> str:
     """What someone who finds the bundle needs to know."""
     run, result = source.run, source.result
     measured = result[weights]
@@ -103,7 +115,8 @@ def model_card(source: RunFolder, weights: str) -> str:
         "",
         "```python",
         "import conjoin",
-        f'conjoin.open("{os.fspath(source.path.name)}").ask(HEAD, RELATION)',
+        "",
+        f"conjoin.open({folder!r}).ask(HEAD, RELATION)",
         "```",
         "",
         f"Weights of epoch {measured['epoch']} ({weights}); filtered ranking, pessimistic ties:",
@@ -124,8 +137,8 @@ def model_card(source: RunFolder, weights: str) -> str:
     return "\n".join(lines)
 
 
-FORMATS: dict[str, Callable[[RunFolder, Path, str | None], list[Path]]] = {
-    "safetensors": _bundle,
-    "parquet": _parquet,
-    "word2vec": _word2vec,
+TABLES: dict[str, tuple[str, Callable[[Path, Vocabulary, Rows], None]]] = {
+    "parquet": (".parquet", _write_parquet),
+    "word2vec": (".txt", _write_word2vec),
 }
+FORMATS = ("safetensors", *TABLES)

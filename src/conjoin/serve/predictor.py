@@ -34,11 +34,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Scored:
-    """One given triple: its score, where its tail stands among all tails (known ones left out), and if it is known."""
+    """One given triple: its score, where its tail stands among all tails (known ones left out), and if it is known.
+
+    `label` is the fact as a person reads it.
+    """
 
     head: str
     relation: str
     tail: str
+    label: str
     score: float
     rank: int
     known: bool
@@ -60,8 +64,7 @@ class Predictor:
         ask("France", None, "Paris") for relations. `only_new` leaves out facts that the graph already holds.
         """
         head, relation, tail = (None if word == UNKNOWN else word for word in (head, relation, tail))
-        if k < 1:
-            raise UsageError(f"k = {k} is too small: ask for at least one answer")
+        _check(k)
         missing = [head, relation, tail].count(None)
         if missing != 1:
             raise UsageError(f"a question has exactly one unknown, this one has {missing}: France borders ?")
@@ -86,6 +89,7 @@ class Predictor:
 
     def similar(self, entity: str, k: int = 10) -> list[Answer]:
         """The k entities whose rows point in the most similar direction (cosine); the entity itself is left out."""
+        _check(k)
         e = self.graph.entities.find(entity)
         rows = self.model.entities.weight
         cosines = torch.nn.functional.cosine_similarity(rows, rows[e : e + 1], dim=1)
@@ -120,9 +124,17 @@ class Predictor:
         better = self.model.entities.standing(q, t, hidden).better
         scores = (q * self.model.entities.weight[t]).sum(dim=1)
         known = self.graph.known.contains(host)
-        names, relations = self.graph.entities.names, self.graph.relations.names
+        entities, relations = self.graph.entities, self.graph.relations
         return [
-            Scored(names[a], relations[b], names[c], score, rank + 1, bool(fact))
+            Scored(
+                entities.names[a],
+                relations.names[b],
+                entities.names[c],
+                f"{entities.label(a)} {relations.label(b)} {entities.label(c)}",
+                score,
+                rank + 1,
+                fact,
+            )
             for (a, b, c), score, rank, fact in zip(
                 host.tolist(), scores.tolist(), better.tolist(), known.tolist(), strict=True
             )
@@ -136,6 +148,11 @@ class Predictor:
         """Entities that share a triple with e."""
         both_directions = range(2 * self.graph.n_relations)
         return {int(t) for r in both_directions for t in self.graph.known.tails_of(e, r)}
+
+
+def _check(k: int) -> None:
+    if k < 1:
+        raise UsageError(f"k = {k} is too small: ask for at least one answer")
 
 
 def _answers(vocabulary: Vocabulary, ids: Tensor, scores: Tensor, known: set[int]) -> list[Answer]:
@@ -171,8 +188,10 @@ def reported_weights(folder: RunFolder, wanted: str | None) -> str:
     if wanted is not None and wanted not in choices:
         raise unknown("weights", wanted, choices, way_out="Choose last or best.")
     there = [name for name in choices if folder.weights_file(name).exists()]
-    if not folder.finished or not there:
+    if not folder.finished:
         raise RunError(f"{folder.path} is not finished: continue it with `conjoin train … -o {folder.path} --resume`")
+    if not there:
+        raise RunError(f"{folder.path} holds no weights: they were not kept, or were removed; train in another folder")
     if wanted is not None and wanted not in there:
         raise RunError(f"{folder.path} holds no {wanted} weights; it has {' and '.join(there)}")
     reported = wanted or folder.run.weights

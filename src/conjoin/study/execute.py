@@ -13,6 +13,7 @@ from typing import Any
 from conjoin import __version__
 from conjoin.device import describe, peak_bytes
 from conjoin.errors import RunError
+from conjoin.files import replacing
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph, Split
 from conjoin.learn.train import Epoch, Training, train
@@ -55,10 +56,10 @@ def execute(run: Run, graph: Graph, folder: Path, *, conduct: Conduct = QUIETLY,
     kept = RunFolder(folder)
     if run.checksum != graph.checksum:
         raise RunError(f"the run is about another graph than {graph.name}: their checksums differ")
+    if _is_done(run, kept):
+        return kept
     with kept.locked():
-        if kept.exists and kept.run.id != run.id:
-            raise RunError(f"{folder} belongs to other settings ({_difference(kept.run, run)}): choose another folder")
-        if kept.finished:
+        if _is_done(run, kept):
             return kept
         if kept.checkpoint_file.exists() and not resume:
             raise RunError(f"{folder} holds a half-done run: add --resume to continue it, or choose another folder")
@@ -66,6 +67,15 @@ def execute(run: Run, graph: Graph, folder: Path, *, conduct: Conduct = QUIETLY,
         _epochs(training, kept, conduct)
         kept.finish({**_measure(training, run, kept, conduct), **_costs(training, kept)})
     return kept
+
+
+def _is_done(run: Run, kept: RunFolder) -> bool:
+    """Has this very run been finished there? Nothing is written to find out, not even a lock."""
+    if not kept.exists and not kept.finished:
+        return False
+    if kept.run.id != run.id:
+        raise RunError(f"{kept.path} belongs to other settings ({_difference(kept.run, run)}): choose another folder")
+    return kept.finished
 
 
 def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct) -> Training:
@@ -80,6 +90,7 @@ def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct) -> Trainin
     )
     training = train(model, graph, run.recipe, seed=run.seed, track=conduct.track)
     environment = {"conjoin": __version__, "path": model.entities.path(run.recipe.batch), **describe(model.device)}
+    kept.tidy()
     kept.begin(run, environment, conduct.command)
     if conduct.keep_model:
         save_graph(graph, kept.graph_folder)
@@ -126,7 +137,8 @@ def _measure(training: Training, run: Run, kept: RunFolder, conduct: Conduct) ->
         for name, (epoch, _) in versions.items()
     }
     for split, ranks in ranked[versions[run.weights][0]].items():
-        ranks.write(kept.ranks_file(split))
+        with replacing(kept.ranks_file(split)) as aside:
+            ranks.write(aside)
     reported = measured[run.weights]
     return {
         "weights": run.weights,
@@ -159,5 +171,8 @@ def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
 
 def _difference(old: Run, new: Run) -> str:
     before, after = ({**run.to_json(), **run.to_json()["recipe"]} for run in (old, new))
-    changed = [key for key in after if key not in ("recipe", "data") and before[key] != after[key]]
-    return "; ".join(f"{key} is {before[key]} there and {after[key]} now" for key in changed)
+    changed = [key for key in after if key not in ("recipe", "data", "checksum") and before[key] != after[key]]
+    words = [f"{key} is {before[key]} there and {after[key]} now" for key in changed]
+    if old.checksum != new.checksum:
+        words.insert(0, f"its graph {old.data!r} is not this {new.data!r}: their checksums differ")
+    return "; ".join(words)

@@ -14,14 +14,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conjoin.errors import RunError
-from conjoin.files import read_json, replacing, sha256_of, write_json
+from conjoin.errors import RunError, UsageError
+from conjoin.files import read_sealed, replacing, sha256_of, write_sealed
 from conjoin.ranking.ranks import Ranks
 from conjoin.study.run import Run
 
@@ -71,8 +72,11 @@ class RunFolder:
         """The settings that this folder belongs to."""
         if not self.exists:
             raise RunError(f"{self.path} is not a run folder: it has no run.json")
-        settings = self._object(self.settings_file)
-        run = Run.from_json(settings.get("run", {}))
+        settings = read_sealed(self.settings_file)
+        try:
+            run = Run.from_json(settings.get("run", {}))
+        except UsageError as error:
+            raise RunError(f"{self.settings_file} cannot be used: {error}") from error
         if settings.get("id") != run.id:
             raise RunError(f"{self.settings_file} is damaged: its id {settings.get('id')} does not fit its settings")
         return run
@@ -82,26 +86,37 @@ class RunFolder:
         """What was measured; only finished runs have it."""
         if not self.finished:
             raise RunError(f"{self.path} is not finished: continue it with `conjoin train … -o {self.path} --resume`")
-        return self._object(self.result_file)
+        return read_sealed(self.result_file)
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """One entry per epoch. A last line cut short by a crash is left out."""
+        """One entry per epoch. A last line cut short by a crash is left out; any other flaw is an error."""
         if not self.events_file.exists():
             return []
-        events = []
-        for line in self.events_file.read_text(encoding="utf-8").splitlines():
-            try:
-                events.append(json.loads(line))
-            except ValueError:
-                break
+        if self.finished:
+            self.verify(self.events_file)
+        *lines, _ = self.events_file.read_bytes().split(b"\n")
+        try:
+            events: list[dict[str, Any]] = [json.loads(line) for line in lines]
+            in_order = [event["epoch"] for event in events] == list(range(1, len(events) + 1))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            in_order = False
+        if not in_order:
+            raise RunError(f"{self.events_file} is damaged: it is not one line per epoch; delete the folder, run again")
         return events
 
     def verify(self, file: Path) -> None:
         """Refuse a file whose bytes are not those that were measured."""
         expected = self.result.get("files", {}).get(file.name)
-        if sha256_of(file) != expected:
-            raise RunError(f"{file} is damaged: its checksum is not the one in {self.result_file.name}; run again")
+        try:
+            found = sha256_of(file)
+        except OSError as error:
+            raise RunError(f"{file} cannot be read: {error.strerror or error}") from error
+        if found != expected:
+            raise RunError(
+                f"{file} is damaged: its checksum is not the one in {self.result_file.name}; "
+                "delete the folder and run again"
+            )
 
     def ranks(self, split: str = "test") -> Ranks:
         """Per-question standings that were kept."""
@@ -110,19 +125,25 @@ class RunFolder:
 
     def begin(self, run: Run, environment: dict[str, Any], command: str | None) -> None:
         """Claim the folder for a run."""
-        write_json(
+        write_sealed(
             self.settings_file,
             {"id": run.id, "run": run.to_json(), "environment": environment, "command": command},
         )
 
     def append(self, event: dict[str, Any]) -> None:
-        """Add one epoch's event."""
+        """Add one epoch's event, on the disk before any checkpoint that counts on it."""
         with self.events_file.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(event, sort_keys=True, allow_nan=False) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
 
     def keep_events_until(self, epoch: int) -> None:
         """Forget the events of epochs that will be run again."""
-        kept = [event for event in self.events if event["epoch"] <= epoch]
+        kept = self.events[:epoch]
+        if len(kept) < epoch:
+            raise RunError(
+                f"{self.events_file} is damaged: it lacks epochs that the checkpoint has; delete the folder, run again"
+            )
         with replacing(self.events_file) as aside:
             aside.write_text("".join(json.dumps(event, sort_keys=True) + "\n" for event in kept), encoding="utf-8")
 
@@ -130,29 +151,31 @@ class RunFolder:
         """Write the result with the checksums of the files it rests on, then drop the checkpoint."""
         kept = [*self.path.glob("*.safetensors"), *self.path.glob("ranks-*.parquet"), self.events_file]
         checksums = {path.name: sha256_of(path) for path in kept if path != self.checkpoint_file and path.exists()}
-        write_json(self.result_file, {**result, "files": checksums})
+        write_sealed(self.result_file, {**result, "files": checksums})
         self.checkpoint_file.unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Remove what a killed process left half-written."""
+        for leftover in self.path.glob(".*.part"):
+            leftover.unlink()
+        for leftover in self.path.glob(f".{self.graph_folder.name}.*"):
+            shutil.rmtree(leftover)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process works on a folder; the lock dies with its process."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / ".lock").open("a", encoding="utf-8")
         except OSError as error:
-            os.close(descriptor)
             raise RunError(
-                f"another process is working on {self.path}: wait for it, or choose another folder"
+                f"{self.path} cannot be written to ({error.strerror or error}): choose another folder"
             ) from error
-        try:
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RunError(
+                    f"another process is working on {self.path}: wait for it, or choose another folder"
+                ) from error
             yield
-        finally:
-            os.close(descriptor)
-
-    @staticmethod
-    def _object(path: Path) -> dict[str, Any]:
-        value = read_json(path)
-        if not isinstance(value, dict):
-            raise RunError(f"{path} is damaged: it does not hold an object")
-        return value

@@ -7,9 +7,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from conjoin.errors import RunError, UsageError
+from conjoin.errors import RunError, UsageError, unknown
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
 
@@ -35,8 +35,8 @@ class Run:
     weights: Weights = "last"
 
     def __post_init__(self) -> None:
-        if self.weights not in ("last", "best"):
-            raise UsageError(f"weights = {self.weights!r}: choose last or best")
+        if self.weights not in get_args(Weights):
+            raise unknown("weights", self.weights, get_args(Weights), way_out="Choose last or best.")
         if self.weights == "best" and not self.recipe.validate_every:
             raise UsageError("the best weights are those with the best validation MRR: set validate_every too")
 

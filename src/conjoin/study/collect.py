@@ -1,0 +1,195 @@
+"""What a study's run folders hold, gathered by dataset and row. Reads files only and never imports torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conjoin.errors import RunError
+from conjoin.files import read_json
+from conjoin.graph.named.catalogue import catalogue, dataset, same_name
+from conjoin.study.folder import RunFolder
+from conjoin.study.run import Run
+from conjoin.study.schedule import Standing, graph_facts, lacking, standing
+from conjoin.study.stats import Moments
+from conjoin.study.study import Benchmark, Published, Row, Study
+
+COUNTED = ("train", "valid", "test", "entities", "relations")
+QUALITY = ("mrr", "hits1", "hits3", "hits10")
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    "mrr": ("test", "mrr"),
+    "hits1": ("test", "hits@1"),
+    "hits3": ("test", "hits@3"),
+    "hits10": ("test", "hits@10"),
+    "last_mrr": ("last", "test", "mrr"),
+    "best_mrr": ("best", "test", "mrr"),
+    "seconds": ("seconds_per_epoch",),
+    "seconds_last": ("seconds_last_epoch",),
+    "seconds_total": ("seconds_total",),
+    "parameters": ("parameters",),
+    "relation_parameters": ("relation_parameters",),
+    "relation_bytes": ("relation_bytes",),
+    "peak_bytes": ("peak_bytes",),
+    "epochs": ("epochs",),
+}
+"""Where each measure stands in result.json."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A finished run of a study."""
+
+    seed: int
+    folder: RunFolder
+    run: Run
+    result: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    command: str | None
+
+    def value(self, measure: str) -> float | None:
+        """A measure of this run; None where it was not taken."""
+        found: Any = self.result
+        for key in _PLACES[measure]:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return None if found is None else float(found)
+
+    @property
+    def made_on(self) -> str:
+        """The card or processor."""
+        return str(self.environment.get("name") or self.environment.get("device") or "unknown")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """All finished runs of one row on one dataset, and what was published for it.
+
+    `absent` says why there is no run, in words; empty when there is one. `judged` is false where another row is the
+    one by which the published line is judged.
+    """
+
+    benchmark: Benchmark
+    row: Row
+    seeds: tuple[int, ...]
+    runs: tuple[Measured, ...]
+    published: Published | None
+    judged: bool
+    absent: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.benchmark.name, self.row.name
+
+    def values(self, measure: str) -> list[float]:
+        """A measure of every run that has it, seed by seed."""
+        return [value for run in self.runs if (value := run.value(measure)) is not None]
+
+    def moments(self, measure: str) -> Moments | None:
+        """Its mean and deviation over the seeds; None without a run."""
+        values = self.values(measure)
+        return Moments.of(values) if values else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """A study and what became of it. `graphs` has the counts of each dataset, `flaws` what could not be used."""
+
+    study: Study
+    outcomes: Mapping[tuple[str, str], Outcome]
+    graphs: Mapping[str, Mapping[str, int]]
+    flaws: tuple[str, ...]
+
+    def of(self, dataset: str, row: str) -> Outcome | None:
+        return self.outcomes.get((dataset, row))
+
+    def on(self, dataset: str) -> tuple[Outcome, ...]:
+        """The outcomes of a dataset in the order of the rows."""
+        return tuple(outcome for (name, _), outcome in self.outcomes.items() if name == dataset)
+
+
+def collect(study: Study, root: Path) -> Findings:
+    """Read every finished run of the study under the results root."""
+    measured: dict[tuple[str, str], list[Measured]] = {}
+    failures: dict[tuple[str, str], str] = {}
+    flaws: list[str] = []
+    for cell in study.cells():
+        key = cell.dataset, cell.row.name
+        runs = measured.setdefault(key, [])
+        try:
+            if (each := standing(cell, root)).state == "done":
+                runs.append(_read(each))
+            elif each.state == "failed":
+                raise RunError(each.reason)
+        except RunError as error:
+            failures.setdefault(key, str(error))
+            flaws.append(f"{cell.title}: {error}")
+    flaws += _keep_one_graph(study, measured)
+    ran = {name for (name, _), runs in measured.items() if runs}
+    elsewhere = {name: "" if name in ran else _not_here(study, name) for name in study.datasets}
+    outcomes = {
+        (name, row): Outcome(
+            benchmark=study.datasets[name],
+            row=study.rows[row],
+            seeds=study.seeds_of(study.rows[row]),
+            runs=tuple(runs),
+            published=study.published_for(name, study.rows[row]),
+            judged=study.judged(study.rows[row]),
+            absent="" if runs else _absent(elsewhere[name], failures.get((name, row), "")),
+        )
+        for (name, row), runs in measured.items()
+    }
+    graphs = {name: counts for name in study.datasets if (counts := _counts(study, root, name))}
+    return Findings(study=study, outcomes=outcomes, graphs=graphs, flaws=tuple(flaws))
+
+
+def _read(each: Standing) -> Measured:
+    """The run of a cell that is done."""
+    told = read_json(each.folder.settings_file)
+    return Measured(
+        seed=each.cell.seed,
+        folder=each.folder,
+        run=each.folder.run,
+        result=each.folder.result,
+        environment=told.get("environment") or {},
+        command=told.get("command"),
+    )
+
+
+def _absent(elsewhere: str, failure: str) -> str:
+    return elsewhere or (f"failed: {failure}" if failure else "not run")
+
+
+def _keep_one_graph(study: Study, measured: dict[tuple[str, str], list[Measured]]) -> list[str]:
+    """Numbers from two versions of a dataset do not belong in one table: those of the rarer version are left out."""
+    flaws = []
+    for name in study.datasets:
+        checksums = Counter(run.run.checksum for (data, _), runs in measured.items() if data == name for run in runs)
+        if len(checksums) < 2:
+            continue
+        kept = max(sorted(checksums), key=lambda checksum: checksums[checksum])
+        for (data, row), runs in measured.items():
+            for other in [run for run in runs if data == name and run.run.checksum != kept]:
+                runs.remove(other)
+                flaws.append(f"{name} {row} seed {other.seed} is left out: it was made on another version of the graph")
+    return flaws
+
+
+def _counts(study: Study, root: Path, name: str) -> Mapping[str, int]:
+    """Counts of the graph as trained on; of the catalogue while nothing was; none of an unknown graph."""
+    if facts := graph_facts(study, name, root):
+        return {key: int(facts[key]) for key in COUNTED}
+    graph = study.datasets[name].graph
+    if any(same_name(graph, known) for known in catalogue()):
+        return {key: getattr(dataset(graph).counts, key) for key in COUNTED}
+    return {}
+
+
+def _not_here(study: Study, name: str) -> str:
+    """Said of a dataset that has no runs and cannot be run on this machine; empty when it can."""
+    if not lacking(study, name):
+        return ""
+    graph = study.datasets[name].graph
+    named = any(same_name(graph, known) for known in catalogue())
+    return f"data not here: conjoin fetch {dataset(graph).name}" if named else f"data not here: {graph} does not exist"

@@ -1,0 +1,73 @@
+"""A report as a value: sections of words, tables and figures. How it is written is up to the `as_*` modules."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Align = Literal["left", "right", "words"]
+"""`words` are long texts that may break over lines."""
+SUBSCRIPT = re.compile(r"(?<=5★[εE])_?([a-z∇◇])\b|(?<=5★[εE])([∇◇])")
+"""The paper's marks on 5★ models: 5★ε_n, 5★E_r, 5★ε∇."""
+CODE = re.compile(r"`([^`]*)`")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell. `note` is a smaller second line; `latex` is the text where LaTeX has its own."""
+
+    text: str = "-"
+    bold: bool = False
+    italic: bool = False
+    note: str = ""
+    latex: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    align: Align = "right"
+    latex: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A title, columns, and rows with one entry per column; `notes` stand below."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Entry, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Figure:
+    """A plot: `name` is its file's, `words` describe it to those who cannot see it."""
+
+    name: str
+    title: str
+    words: str
+    svg: str
+    pdf: bytes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Section:
+    """`words` are paragraphs in which `backticks` mark what is typed."""
+
+    title: str
+    words: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Document:
+    title: str
+    words: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        return tuple(figure for section in self.sections for figure in section.figures)

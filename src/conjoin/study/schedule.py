@@ -1,0 +1,151 @@
+"""Where a study stands: which of its runs are done, running, half done, failed, missing. Reads folders, not torch."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from conjoin.errors import ConjoinError, RunError
+from conjoin.files import read_json
+from conjoin.graph.named.catalogue import catalogue, dataset, same_name
+from conjoin.graph.named.datasets import locate
+from conjoin.study.folder import RunFolder
+from conjoin.study.study import Cell, Study
+
+State = Literal["done", "running", "half done", "failed", "missing", "no data"]
+STATES: tuple[State, ...] = ("done", "running", "half done", "failed", "missing", "no data")
+OPEN: tuple[State, ...] = ("missing", "half done", "running")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """A cell and its state; `reason` says why where that is a question, `epochs` how far it has come."""
+
+    cell: Cell
+    state: State
+    folder: RunFolder
+    reason: str = ""
+    epochs: int = 0
+
+
+def cell_file(folder: RunFolder) -> Path:
+    """Study, dataset, row and seed of a run folder."""
+    return folder.path / "cell.json"
+
+
+def failure_file(folder: RunFolder) -> Path:
+    """Why a run failed; gone when it is tried again."""
+    return folder.path / "failed.json"
+
+
+def graph_file(study: Study, name: str, root: Path) -> Path:
+    """Counts and checksum of the graph that a dataset's results are about."""
+    return root / study.name / name / "graph.json"
+
+
+def survey(study: Study, root: Path, *, cells: Iterable[Cell] | None = None) -> list[Standing]:
+    """Where every cell stands, in the study's order. Cells whose data are not here say what would bring them."""
+    chosen = study.cells() if cells is None else list(cells)
+    absent = {name: reason for name in {cell.dataset for cell in chosen} if (reason := lacking(study, name))}
+    return [_placed(standing(cell, root), absent) for cell in chosen]
+
+
+def counted(standings: Iterable[Standing]) -> dict[State, int]:
+    """How many cells are in each state."""
+    counts = Counter(each.state for each in standings)
+    return {state: counts[state] for state in STATES}
+
+
+def finished(study: Study, root: Path) -> Iterator[tuple[Cell, RunFolder]]:
+    """The runs that are done and whose folders really are about their cells: what a report rests on."""
+    for cell in study.cells():
+        if (each := standing(cell, root)).state == "done":
+            yield cell, each.folder
+
+
+def graph_facts(study: Study, name: str, root: Path) -> Mapping[str, Any]:
+    """graph.json of a dataset: graph, checksum, train, valid, test, entities, relations; empty before the first run."""
+    path = graph_file(study, name, root)
+    facts = read_json(path) if path.exists() else {}
+    if not isinstance(facts, dict):
+        raise RunError(f"{path} is damaged: delete it, the next run writes it again")
+    return facts
+
+
+def standing(cell: Cell, root: Path) -> Standing:
+    """Where one cell stands, whether or not its data are here."""
+    folder = RunFolder(root / cell.folder)
+    if folder.finished:
+        reason = _unfit(cell, folder)
+        state: State = "failed" if reason else "done"
+        return Standing(cell=cell, state=state, folder=folder, reason=reason, epochs=cell.recipe.epochs)
+    epochs = _epochs(folder)
+    if _worked_on(folder):
+        return Standing(cell=cell, state="running", folder=folder, epochs=epochs)
+    if failure_file(folder).exists():
+        return Standing(cell=cell, state="failed", folder=folder, reason=failure(folder), epochs=epochs)
+    half = folder.checkpoint_file.exists()
+    return Standing(cell=cell, state="half done" if half else "missing", folder=folder, epochs=epochs if half else 0)
+
+
+def failure(folder: RunFolder) -> str:
+    """The reason in failed.json."""
+    try:
+        told = read_json(failure_file(folder))
+        return f"{told['kind']}: {told['reason']}"
+    except (RunError, KeyError, TypeError):
+        return "failed.json is damaged; --retry-failed tries again"
+
+
+def lacking(study: Study, name: str) -> str:
+    """Why a dataset's graph cannot be loaded on this machine and what would change that; empty when it is here."""
+    graph = study.source(name)
+    if any(same_name(graph, known) for known in catalogue()):
+        record = dataset(graph)
+        try:
+            here = locate(record.name) is not None
+        except ConjoinError as error:
+            return str(error)
+        return "" if here else f"{record.title} is not on this machine: conjoin fetch {record.name}"
+    return "" if Path(graph).exists() else f"{graph} does not exist: put the graph there, or correct {study.file}"
+
+
+def _placed(each: Standing, absent: Mapping[str, str]) -> Standing:
+    if each.state not in ("missing", "half done") or each.cell.dataset not in absent:
+        return each
+    reason = absent[each.cell.dataset]
+    return Standing(cell=each.cell, state="no data", folder=each.folder, reason=reason, epochs=each.epochs)
+
+
+def _unfit(cell: Cell, folder: RunFolder) -> str:
+    """Why a finished folder cannot be counted for its cell; empty when it can."""
+    try:
+        told = read_json(cell_file(folder)) if cell_file(folder).exists() else cell.to_json()
+        difference = cell.difference(folder.run, told)
+    except (RunError, AttributeError) as error:
+        return str(error)
+    return f"{folder.path} is about another run: {difference}; move it away" if difference else ""
+
+
+def _epochs(folder: RunFolder) -> int:
+    return max((int(event["epoch"]) for event in folder.events), default=0)
+
+
+def _worked_on(folder: RunFolder) -> bool:
+    """Does a process hold the folder's lock? A shared lock asks without keeping anyone out for long."""
+    try:
+        descriptor = os.open(folder.path / ".lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

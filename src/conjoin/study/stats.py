@@ -1,0 +1,203 @@
+"""Tests between models: between runs (Welch), between answers to the same questions (paired), and from print."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.errors import NotInstalled, RunError
+from conjoin.ranking.ranks import Ranks
+
+ALPHA = 0.05
+RESAMPLES = 2_000
+AT_ONCE = 4_000_000
+"""Random numbers drawn at a time by the bootstrap: bounds its memory."""
+OTHER_QUESTIONS = "a paired test needs answers to the same questions"
+STEPS = 65
+"""Points per side when p is searched over rounded deviations."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean, standard deviation (n − 1 below the line; None where one value has none) and number of values."""
+
+    mean: float
+    sd: float | None
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Moments:
+        """The moments of at least one value. Equal values have a deviation of exactly 0."""
+        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """All numbers from `low` to `high`."""
+
+    low: float
+    high: float
+
+    def meets(self, other: Interval) -> bool:
+        return self.low <= other.high and other.low <= self.high
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The difference of two models' MRRs on the same questions, its 95 % interval, and p of no difference."""
+
+    difference: float
+    interval: Interval
+    p: float
+    questions: int
+    triples: int
+
+
+def welch(a: Moments | None, b: Moments | None) -> float | None:
+    """p of Welch's two-sample t-test (unknown, unequal variances), or None with fewer than two values on a side.
+
+    Where neither side varies at all, p takes its limit: 1 for equal means, 0 for different ones.
+    """
+    if a is None or b is None or a.sd is None or b.sd is None:
+        return None
+    if a.sd == b.sd == 0:
+        return float(a.mean == b.mean)
+    return float(_scipy().ttest_ind_from_stats(a.mean, a.sd, a.n, b.mean, b.sd, b.n, equal_var=False).pvalue)
+
+
+def h_p(p: float | None, *, alpha: float = ALPHA) -> str:
+    """As the appendix prints a test: (1, 8e-17), h = 1 where equal means are rejected; '-' where there is no test."""
+    return "-" if p is None else f"({int(p < alpha)}, {one_digit(p)})"
+
+
+def one_digit(value: float) -> str:
+    """One significant digit, as the paper prints deviations and p-values: 8e-17, 4e-4, 2e-1; 0 and 1 stay."""
+    digit, _, exponent = f"{value:.0e}".partition("e")
+    return digit if value == 0 or int(exponent) == 0 else f"{digit}e{int(exponent)}"
+
+
+def holm(ps: Sequence[float | None]) -> list[float | None]:
+    """The p-values of one family corrected after Holm, in the order given; tests that were not made stay None."""
+    made = sorted((p, place) for place, p in enumerate(ps) if p is not None)
+    corrected: list[float | None] = [None] * len(ps)
+    floor = 0.0
+    for smaller, (p, place) in enumerate(made):
+        floor = max(floor, min(1.0, (len(made) - smaller) * p))
+        corrected[place] = floor
+    return corrected
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """How well a model answers: reciprocal ranks (n,) of sorted questions (n, 4) = head, relation, tail, direction."""
+
+    questions: npt.NDArray[np.int64]
+    reciprocal: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, seeds: Iterable[Ranks]) -> Answers:
+        """The reciprocal rank of each question, averaged over the seeds of a model."""
+        questions, total, n = None, None, 0
+        for ranks in seeds:
+            order = np.lexsort((ranks.direction, ranks.tail, ranks.relation, ranks.head))
+            asked = np.stack([ranks.head, ranks.relation, ranks.tail, ranks.direction], 1)[order]
+            if questions is not None and not np.array_equal(questions, asked):
+                raise RunError(f"{OTHER_QUESTIONS}: the seeds of a model were ranked on different ones")
+            reciprocal = 1 / ranks.ranks()[order]
+            questions, total, n = asked, reciprocal if total is None else total + reciprocal, n + 1
+        if questions is None or total is None:
+            raise RunError("a paired test needs the ranks of at least one run on each side")
+        return cls(questions, total / n)
+
+
+def paired(a: Answers, b: Answers, *, seed: int = 0, resamples: int = RESAMPLES) -> Paired | None:
+    """Compare two models on the same questions; None where there are no questions.
+
+    What is resampled are *triples*, not questions: (h, r, ?) and (?, r, t) are asked of one and the same fact, a model
+    that has learnt the fact does well on both, and an interval that took them for independent would be too narrow. p
+    is that of the t-test of the triples' mean differences against 0: as many numbers within [−1, 1] as there are test
+    triples, whose mean is as good as normal. Deterministic for a `seed`.
+
+    Both say how far the difference carries over to other *questions* of this kind, for the models as trained;
+    Welch's test says how far it carries over to other *seeds*, for these questions.
+    """
+    if not np.array_equal(a.questions, b.questions):
+        raise RunError(f"{OTHER_QUESTIONS}: the two models were ranked on different ones")
+    n = len(a.questions)
+    if not n:
+        return None
+    _, unit = np.unique(a.questions[:, :3], axis=0, return_inverse=True)
+    sums = np.bincount(unit.reshape(-1), weights=a.reciprocal - b.reciprocal)
+    values = sums * (len(sums) / n)
+    difference = float(np.mean(values))
+    if np.all(values == values[0]):
+        return Paired(difference, Interval(difference, difference), float(difference == 0), n, len(sums))
+    low, high = np.quantile(_resampled_means(values, seed=seed, resamples=resamples), [0.025, 0.975])
+    p = float(_scipy().ttest_1samp(values, 0.0).pvalue)
+    return Paired(difference, Interval(float(low), float(high)), p, n, len(sums))
+
+
+def within_half(value: float, *, unit: float) -> Interval:
+    """The numbers that print as `value` in whole units; none of those printed is negative."""
+    return Interval(max(0.0, value - unit / 2), value + unit / 2)
+
+
+def within_digit(value: float) -> Interval:
+    """The positive numbers that print as `value` with one significant digit: 1e-3 is .00095 to .0015."""
+    if value == 0:
+        return Interval(0.0, 0.0)
+    digit, _, exponent = f"{value:.0e}".partition("e")
+    below = 0.05 if digit == "1" else 0.5
+    return Interval(*(float(f"{int(digit) + half}e{exponent}") for half in (-below, 0.5)))
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A mean and a deviation as known from print: each somewhere in an interval."""
+
+    mean: Interval
+    sd: Interval
+    n: int
+
+
+def welch_interval(a: Printed, b: Printed) -> Interval:
+    """Every p that Welch's test can have given, for means and deviations that print as these do.
+
+    p falls with the distance of the means. In the deviations it is not monotonous (a second deviation also adds
+    degrees of freedom), so it is searched on a grid over both.
+    """
+    nearest = max(0.0, a.mean.low - b.mean.high, b.mean.low - a.mean.high)
+    farthest = max(a.mean.high - b.mean.low, b.mean.high - a.mean.low)
+    sd_a, sd_b = np.meshgrid(*(np.linspace(side.sd.low, side.sd.high, STEPS) for side in (a, b)))
+    varies = (sd_a > 0) | (sd_b > 0)
+    extremes = []
+    for distance in (farthest, nearest):
+        test = _scipy().ttest_ind_from_stats(
+            distance, np.where(varies, sd_a, 1.0), a.n, 0.0, np.where(varies, sd_b, 1.0), b.n, equal_var=False
+        )
+        extremes.append(np.where(varies, test.pvalue, float(distance == 0)))
+    return Interval(float(np.min(extremes[0])), float(np.max(extremes[1])))
+
+
+def _resampled_means(
+    values: npt.NDArray[np.floating[Any]], *, seed: int, resamples: int
+) -> npt.NDArray[np.floating[Any]]:
+    generator = np.random.default_rng(seed)
+    n = len(values)
+    chunk = max(1, AT_ONCE // n)
+    sizes = [min(chunk, resamples - done) for done in range(0, resamples, chunk)]
+    draws = (generator.integers(n, size=(size, n), dtype=np.int32) for size in sizes)
+    return np.concatenate([values[drawn].mean(axis=1) for drawn in draws])
+
+
+def _scipy() -> Any:
+    try:
+        import scipy.stats
+    except ImportError as error:
+        raise NotInstalled("scipy", "study", "testing whether two models differ") from error
+    return scipy.stats

@@ -1,0 +1,102 @@
+"""TOML tables that refuse what they do not know: a misspelt key must not silently become a default."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from conjoin.errors import UsageError, did_you_mean
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A file's tables; `extends = "other.toml"` lays them over those of another file beside it.
+
+    Tables are merged key by key; numbers, strings and lists replace what they extend.
+    """
+    return _read(path, ())
+
+
+def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    if path.resolve() in above:
+        raise UsageError(f"{path} extends itself: remove `extends` from one of {', '.join(p.name for p in above)}")
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    base = tables.pop("extends", None)
+    if base is None:
+        return tables
+    if not isinstance(base, str):
+        raise UsageError(f"{path}: extends = {base!r} should be the name of another file")
+    return merged(_read(path.parent / base, (*above, path.resolve())), tables)
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables of `under` with those of `over` laid upon them."""
+    both = {
+        key: merged(under[key], value) if isinstance(value, dict) and isinstance(under.get(key), dict) else value
+        for key, value in over.items()
+    }
+    return {**under, **both}
+
+
+class Table:
+    """One table of the file, and where it stands. Each `take` names a key; what is left at `end` is refused."""
+
+    def __init__(self, values: Any, where: str) -> None:
+        if not isinstance(values, dict):
+            raise UsageError(f"{where} should be a table, not {values!r}")
+        self.values, self.where = values, where
+        self.known: list[str] = []
+
+    def wrong(self, key: str, reason: str) -> UsageError:
+        return UsageError(f"{self.where}: {key} {reason}")
+
+    def take(self, key: str, kind: type | tuple[type, ...], default: Any = ...) -> Any:
+        """The value of a key, of that kind. Without a default the key must be there; whole numbers count as real."""
+        self.known.append(key)
+        if key not in self.values:
+            if default is ...:
+                raise self.wrong(key, "is missing")
+            return default
+        value = self.values[key]
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if type(value) is int and float in kinds and int not in kinds:
+            return float(value)
+        if type(value) not in kinds:
+            wanted = " or ".join(_WORDS[kind] for kind in kinds)
+            raise self.wrong(key, f"= {value!r} should be {wanted}")
+        return value
+
+    def words(self, key: str, default: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """A list of strings."""
+        values = self.take(key, list, None)
+        if values is None:
+            return default
+        if any(type(value) is not str for value in values):
+            raise self.wrong(key, f"= {values!r} should be a list of strings")
+        return tuple(values)
+
+    def tables(self, key: str) -> dict[str, Table]:
+        """Tables by their names."""
+        named = self.take(key, dict, {})
+        inside = f"{self.where} [{key}" if "[" not in self.where else f"{self.where.removesuffix(']')}.{key}"
+        return {name: Table(values, f"{inside}.{name}]") for name, values in named.items()}
+
+    def listed(self, key: str) -> list[Table]:
+        """An array of tables."""
+        return [Table(each, f"{self.where} {key}[{n}]") for n, each in enumerate(self.take(key, list, []))]
+
+    def end(self) -> None:
+        """Refuse the keys that nobody took."""
+        for key in self.values:
+            if key not in self.known:
+                hint = did_you_mean(key, self.known)
+                raise self.wrong(repr(key), f"is not known here.{hint} Known are {', '.join(self.known)}.")
+
+
+_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}

@@ -1,0 +1,222 @@
+"""The tables of a report as values: what stands in each cell, not how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from conjoin.study.collect import COUNTED, QUALITY, Findings, Measured, Outcome
+from conjoin.study.document import Column, Entry, Table
+from conjoin.study.judge import best_rows, difference, hits_verdict, published_value, verdict
+from conjoin.study.printing import NOTHING, mean_sd, seconds, signed, size, whole
+from conjoin.study.study import Row
+
+TITLES = {"main": "Main results", "ablation": "Ablations", "control": "Controls"}
+HEADS = {"seconds": "s/epoch", "mrr": "MRR", "hits1": "H@1", "hits3": "H@3", "hits10": "H@10"}
+OTHER = {"last": ("best_mrr", "MRR, best on valid"), "best": ("last_mrr", "MRR, last epoch")}
+"""Beside the weights that a study reports stand the others."""
+
+
+def datasets_table(findings: Findings) -> Table:
+    """The paper's table of datasets: triples per split, entities, relations, examples (both directions of train)."""
+    rows = []
+    for name, benchmark in findings.study.datasets.items():
+        counts = dict(findings.graphs.get(name, {}))
+        if counts:
+            counts["examples"] = 2 * counts["train"]
+        entries = [Entry(name, note=f"{benchmark.graph} in its place" if benchmark.stand_in else "")]
+        for key in (*COUNTED, "examples"):
+            printed = benchmark.published_counts.get(key)
+            differs = printed is not None and printed != counts.get(key)
+            text = f"{counts[key]:,}" if key in counts else NOTHING
+            entries.append(Entry(text, note=f"paper {printed:,}" if differs else ""))
+        rows.append(tuple(entries))
+    heads = ("#Train", "#Valid", "#Test", "Entities", "Relations", "Examples")
+    return Table(
+        title="Datasets",
+        columns=(Column("Dataset", "left"), *(Column(head) for head in heads)),
+        rows=tuple(rows),
+        notes=("Counts are of the graphs that were trained on; of the published files where nothing ran yet.",),
+    )
+
+
+def results_table(findings: Findings, dataset: str, group: str) -> Table:
+    """Time and quality of a group's rows on a dataset, with the published MRR, the difference and the verdict."""
+    study = findings.study
+    outcomes = [o for row in study.rows_in(group) if (o := findings.of(dataset, row.name)) is not None]
+    measures = ("seconds", *QUALITY)
+    bold = {measure: best_rows(findings, dataset, measure) for measure in measures}
+    other, other_title = OTHER[study.weights]
+    beside = any(outcome.moments(other) for outcome in outcomes)
+    rows = [
+        (
+            name_entry(outcome.row),
+            Entry(f"{len(outcome.runs)}/{len(outcome.seeds)}"),
+            *(Entry(mean_sd(m, outcome.moments(m)), bold=outcome.row.name in bold[m]) for m in measures),
+            *([Entry(mean_sd("mrr", outcome.moments(other)))] if beside else []),
+            Entry(_plain(published_value(outcome, "mrr"))),
+            Entry(signed(difference(outcome, "mrr"))),
+            Entry(verdict(findings, outcome)),
+        )
+        for outcome in outcomes
+    ]
+    return Table(
+        title=f"{TITLES[group]} on {place(findings, dataset)}",
+        columns=(
+            Column("Model", "left"),
+            Column("Seeds"),
+            *(Column(HEADS[measure]) for measure in measures),
+            *([Column(other_title)] if beside else []),
+            Column("Paper"),
+            Column("Difference"),
+            Column("Verdict", "words"),
+        ),
+        rows=tuple(rows),
+        notes=tuple(f"{outcome.row.label}: {outcome.row.note}." for outcome in outcomes if outcome.row.note),
+    )
+
+
+def agreement_table(findings: Findings, outcomes: Sequence[Outcome]) -> Table:
+    """Everything printed in one place: differences of MRR and Hits@n, and the two times."""
+    rows = [
+        (
+            Entry(outcome.benchmark.name),
+            name_entry(outcome.row),
+            *(Entry(signed(difference(outcome, measure))) for measure in QUALITY),
+            Entry(mean_sd("seconds", outcome.moments("seconds"))),
+            Entry(_times(outcome)),
+            Entry(verdict(findings, outcome)),
+            Entry(hits_verdict(outcome) or NOTHING),
+        )
+        for outcome in outcomes
+    ]
+    return Table(
+        title="Against the printed numbers",
+        columns=(
+            Column("Dataset", "left"),
+            Column("Model", "left"),
+            *(Column(f"{HEADS[measure]} − paper") for measure in QUALITY),
+            Column("s/epoch"),
+            Column("Paper's"),
+            Column("MRR", "words"),
+            Column("Hits@n", "words"),
+        ),
+        rows=tuple(rows),
+        notes=(_cards(findings),),
+    )
+
+
+def costs_table(findings: Findings, dataset: str) -> Table:
+    """What each row costs on a dataset: numbers stored, their bytes, time and memory."""
+    rows = []
+    for outcome in findings.on(dataset):
+        stored, relations = outcome.moments("parameters"), outcome.moments("relation_parameters")
+        share = f"{relations.mean / stored.mean:.1%}".replace("%", " %") if stored and relations else NOTHING
+        rows.append(
+            (
+                name_entry(outcome.row),
+                Entry(whole(stored)),
+                Entry(whole(relations)),
+                Entry(share),
+                Entry(size(outcome.moments("relation_bytes"))),
+                Entry(mean_sd("seconds", outcome.moments("seconds"))),
+                Entry(mean_sd("seconds", outcome.moments("seconds_last"))),
+                Entry(whole(outcome.moments("epochs"))),
+                Entry(size(outcome.moments("peak_bytes"))),
+            )
+        )
+    heads = ("Parameters", "of relations", "Share", "Relation bytes", "s/epoch", "last epoch", "Epochs", "Peak memory")
+    return Table(
+        title=f"Costs on {place(findings, dataset)}",
+        columns=(Column("Model", "left"), *(Column(head) for head in heads)),
+        rows=tuple(rows),
+    )
+
+
+def origins_table(outcomes: Iterable[Outcome]) -> Table:
+    """Where each number comes from: settings, seeds, machine, versions and the graph's checksum."""
+    rows = []
+    for outcome in outcomes:
+        if not outcome.runs:
+            continue
+        run = outcome.runs[0].run
+        recipe = run.recipe
+        rows.append(
+            (
+                Entry(outcome.benchmark.name),
+                name_entry(outcome.row),
+                Entry(run.form),
+                *(Entry(f"{value:g}") for value in (run.rank, recipe.epochs, recipe.batch, recipe.lr, recipe.n3)),
+                Entry(recipe.precision),
+                Entry(spans([each.seed for each in outcome.runs])),
+                Entry(", ".join(sorted({each.made_on for each in outcome.runs}))),
+                Entry(_all(outcome.runs, "conjoin", "commit")),
+                Entry(_all(outcome.runs, "torch")),
+                Entry(run.checksum[:12]),
+            )
+        )
+    heads = ("Rank", "Epochs", "Batch", "lr", "N3", "Precision", "Seeds")
+    tail = (("Made on", "words"), ("Conjoin", "left"), ("torch", "left"), ("Graph", "left"))
+    return Table(
+        title="Where each number comes from",
+        columns=(
+            Column("Dataset", "left"),
+            Column("Model", "left"),
+            Column("Form", "words"),
+            *(Column(head) for head in heads),
+            *(Column(head, align) for head, align in tail),  # type: ignore[arg-type]
+        ),
+        rows=tuple(rows),
+        notes=("Each run's folder repeats this with the command that made it: conjoin study run does it again.",),
+    )
+
+
+def spans(seeds: Sequence[int]) -> str:
+    """0–4, 7: seeds as people write them."""
+    parts: list[list[int]] = []
+    for seed in sorted(seeds):
+        if parts and parts[-1][-1] == seed - 1:
+            parts[-1][1:] = [seed]
+        else:
+            parts.append([seed])
+    return ", ".join("–".join(map(str, part)) for part in parts)
+
+
+def name_entry(row: Row) -> Entry:
+    """A row as the tables call it."""
+    return Entry(row.label, latex=row.latex)
+
+
+def place(findings: Findings, dataset: str) -> str:
+    """A dataset as titles call it, with what was loaded in its place."""
+    benchmark = findings.study.datasets[dataset]
+    return f"{dataset} (here {benchmark.graph})" if benchmark.stand_in else dataset
+
+
+def _plain(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}"
+
+
+def _times(outcome: Outcome) -> str:
+    if outcome.published is None or outcome.published.seconds is None:
+        return NOTHING
+    deviation = outcome.published.seconds_pm
+    text = seconds(outcome.published.seconds) if outcome.published.seconds % 1 else f"{outcome.published.seconds:.0f}"
+    return text if deviation is None else f"{text} ± {deviation:g}"
+
+
+def _cards(findings: Findings) -> str:
+    cards: dict[str, list[str]] = {}
+    for name, benchmark in findings.study.datasets.items():
+        if benchmark.published_on:
+            cards.setdefault(benchmark.published_on, []).append(name)
+    ours = sorted({run.made_on for outcome in findings.outcomes.values() for run in outcome.runs})
+    theirs = "; ".join(f"{card} ({', '.join(names)})" for card, names in cards.items())
+    return (
+        f"Times are of different machines. The paper's: {theirs or 'not said'}. Ours: {', '.join(ours) or 'none yet'}."
+    )
+
+
+def _all(runs: Sequence[Measured], *keys: str) -> str:
+    """The different things that run.json says of the runs' environment under these keys."""
+    found = {" ".join(str(run.environment[key]) for key in keys if run.environment.get(key)) for run in runs}
+    return ", ".join(sorted(word for word in found if word)) or NOTHING

@@ -1,0 +1,237 @@
+"""Doing a study: one process takes run after run, beside others on the same folder, until none is left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from conjoin.algebra.notation import parse
+from conjoin.errors import ConjoinError, RunError, UsageError
+from conjoin.files import write_json
+from conjoin.graph.graph import Graph
+from conjoin.graph.named.datasets import load
+from conjoin.learn.train import Epoch
+from conjoin.progress import Track, silent
+from conjoin.study.execute import Conduct, execute
+from conjoin.study.folder import RunFolder
+from conjoin.study.schedule import (
+    Standing,
+    cell_file,
+    failure,
+    failure_file,
+    graph_facts,
+    graph_file,
+    lacking,
+    standing,
+)
+from conjoin.study.study import Cell, Study
+
+AGAIN_AFTER = 1.0
+"""Seconds before looking again at runs that other processes are doing."""
+
+End = Literal["done", "elsewhere", "failed", "no data", "stopped"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a cell: done by this process, done elsewhere meanwhile, failed, without data, or stopped."""
+
+    cell: Cell
+    end: End
+    folder: RunFolder
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How one run is watched."""
+
+    track: Track = silent
+    epoch: Callable[[Epoch], None] = lambda _: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means:
+    """How a process does its share. Nothing here changes a number.
+
+    `until` is a reading of `time.monotonic` after which nothing more is begun; the run under way stops at the last
+    checkpoint before it. `command` gives what is kept in run.json, `begin` is told what comes next and watches it.
+    """
+
+    device: str = "cpu"
+    checkpoint_epochs: int = 0
+    checkpoint_minutes: float = 1.0
+    retry_failed: bool = False
+    until: float = math.inf
+    command: Callable[[Cell], str | None] = lambda _: None
+    begin: Callable[[Standing], Watch] = lambda _: Watch()
+
+
+class _OutOfTime(Exception):
+    """Raised out of a run right after a checkpoint."""
+
+
+def check_forms(study: Study, cells: Iterable[Cell]) -> None:
+    """Refuse a form or rank that cannot be, before hours are spent on the others."""
+    for row, rank in {(cell.row, cell.rank) for cell in cells}:
+        try:
+            parse(row.form_text).check_rank(rank)
+        except UsageError as error:
+            raise UsageError(f"{study.file}, row {row.name}: {error}") from error
+
+
+def work(study: Study, cells: Iterable[Cell], root: Path, *, means: Means) -> Iterator[Outcome]:
+    """Bring the cells to their ends, in their order, each step of the iterator one of them.
+
+    Cells that another process is doing are left for later and looked at again, until they are done there or that
+    process has gone. A run that fails is recorded and the rest goes on; an error that is no fault of the run (of the
+    driver, of this program) is recorded too and then raised, for it would spoil the others as well.
+    """
+    begun = time.time()
+    graphs: dict[str, Graph | str] = {}
+    waiting = list(cells)
+    check_forms(study, waiting)
+    while waiting:
+        busy: list[Cell] = []
+        for cell in waiting:
+            outcome = _settled(cell, root, means=means, begun=begun) or _attempt(study, cell, root, graphs, means)
+            if outcome is None:
+                busy.append(cell)
+            else:
+                yield outcome
+        if len(busy) == len(waiting):
+            time.sleep(AGAIN_AFTER)
+        waiting = busy
+
+
+def _settled(cell: Cell, root: Path, *, means: Means, begun: float) -> Outcome | None:
+    """What needs no work: done already, failed and not to be tried again, or no time left."""
+    now = standing(cell, root)
+    if now.state == "done":
+        return Outcome(cell, "elsewhere", now.folder)
+    if now.state == "failed":
+        again = means.retry_failed and not now.folder.finished
+        if not again or failure_file(now.folder).stat().st_mtime >= begun:
+            return Outcome(cell, "failed", now.folder, now.reason)
+    if time.monotonic() >= means.until:
+        return Outcome(cell, "stopped", now.folder, "the time is up; the same command goes on")
+    return None
+
+
+def _attempt(study: Study, cell: Cell, root: Path, graphs: dict[str, Graph | str], means: Means) -> Outcome | None:
+    """Do one cell; None when another process is doing it."""
+    folder = RunFolder(root / cell.folder)
+    if cell.dataset not in graphs:
+        graphs[cell.dataset] = _graph(study, cell.dataset, root)
+    graph = graphs[cell.dataset]
+    if isinstance(graph, str):
+        return Outcome(cell, "no data", folder, graph)
+    try:
+        with folder.locked():
+            failure_file(folder).unlink(missing_ok=True)
+            write_json(cell_file(folder), cell.to_json())
+        watch = means.begin(standing(cell, root))
+        execute(cell.run(graph), graph, folder.path, conduct=_conduct(cell, folder, watch, means))
+    except _OutOfTime:
+        return Outcome(cell, "stopped", folder, "the time is up; the same command goes on")
+    except Exception as error:
+        if isinstance(error, RunError) and isinstance(error.__cause__, BlockingIOError):
+            return None
+        _record(folder, error)
+        if not isinstance(error, ConjoinError | MemoryError | torch.OutOfMemoryError):
+            raise
+        return Outcome(cell, "failed", folder, failure(folder))
+    return Outcome(cell, "done", folder)
+
+
+def _graph(study: Study, name: str, root: Path) -> Graph | str:
+    """The graph of a dataset, or why it cannot be had here."""
+    if reason := lacking(study, name):
+        return reason
+    try:
+        graph = load(study.source(name), fetch=False)
+    except ConjoinError as error:
+        return str(error)
+    facts = {
+        "graph": study.datasets[name].graph,
+        "checksum": graph.checksum,
+        "train": len(graph.train),
+        "valid": len(graph.valid),
+        "test": len(graph.test),
+        "entities": graph.n_entities,
+        "relations": graph.n_relations,
+    }
+    path, before = graph_file(study, name, root), graph_facts(study, name, root)
+    if before and before["graph"] == facts["graph"] and before["checksum"] != facts["checksum"]:
+        return (
+            f"the results so far are about other files of {name} than those on this machine (see {path}):"
+            " use the same files, or another --root"
+        )
+    if before != facts:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, facts)
+    return graph
+
+
+def _conduct(cell: Cell, folder: RunFolder, watch: Watch, means: Means) -> Conduct:
+    """Stop at the first checkpoint after which the next would come too late; at the latest when the time is up."""
+    last_chance = means.until - 60 * means.checkpoint_minutes
+    seen = _written(folder)
+
+    def epoch(epoch: Epoch) -> None:
+        nonlocal seen
+        watch.epoch(epoch)
+        now = time.monotonic()
+        fresh, seen = _written(folder) != seen, _written(folder)
+        if epoch.number < cell.recipe.epochs and (now >= means.until or (now >= last_chance and fresh)):
+            raise _OutOfTime
+
+    return Conduct(
+        device=means.device,
+        checkpoint_epochs=means.checkpoint_epochs,
+        checkpoint_minutes=means.checkpoint_minutes,
+        command=means.command(cell),
+        keep_model=False,
+        track=watch.track,
+        watch=epoch,
+    )
+
+
+def _written(folder: RunFolder) -> int:
+    try:
+        return folder.checkpoint_file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _record(folder: RunFolder, error: Exception) -> None:
+    """failed.json: the reason, for `study status` and for whoever opens the folder."""
+    told: dict[str, Any] = {
+        "kind": type(error).__name__,
+        "reason": str(error).strip() or "no reason given",
+        "epoch": max((event["epoch"] for event in folder.events), default=0),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    write_json(failure_file(folder), told)
+
+
+def probe(device: str) -> float:
+    """Operations per second that training may hope for: a product like its own, timed, and a third of it taken."""
+    from conjoin.device import synchronize
+
+    where = torch.device(device)
+    left, right = torch.ones(256, 256, device=where), torch.ones(256, 8192, device=where)
+    best = math.inf
+    for _ in range(5):
+        synchronize(where)
+        start = time.perf_counter()
+        left @ right
+        synchronize(where)
+        best = min(best, time.perf_counter() - start)
+    return 2 * 256 * 256 * 8192 / best / 3

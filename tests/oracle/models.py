@@ -1,0 +1,22 @@
+"""Models whose numbers are large enough to show mistakes, and their numbers as the oracles read them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from conjoin.algebra.notation import parse
+from conjoin.model.model import Model
+from tests.oracle.specs import Spec
+
+
+def model_of(
+    spec: Spec | str, *, entities: int = 7, relations: int = 2, rank: int = 4, seed: int = 0, budget: int | None = None
+) -> Model:
+    """A float64 model with N(0, 0.7²) everywhere."""
+    form = parse(spec.text() if isinstance(spec, Spec) else spec)
+    return Model(form, entities, relations, rank=rank, seed=seed, dtype=torch.float64, scale=0.7, budget=budget)
+
+
+def rows(table: Tensor) -> list[list[float]]:
+    return [[float(x) for x in row] for row in table.detach()]
