@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import platform
 import resource
+import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -89,8 +91,17 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def reset_peak(device: torch.device) -> None:
+    """Start measuring the most memory in use afresh, where the system allows it."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def peak_bytes(device: torch.device) -> int:
-    """The most memory in use so far: of the card for a GPU, of the whole process for a CPU."""
+    """The most memory in use since `reset_peak`: of the card for a GPU, of the whole process for a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if platform.system() == "Darwin" else 1024
@@ -106,4 +117,15 @@ def describe(device: torch.device) -> dict[str, str | int]:
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "python": platform.python_version(),
+        "commit": commit(),
     }
+
+
+def commit() -> str:
+    """The commit of the sources that are running, with a + where files were changed since; empty where unknown."""
+    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+    try:
+        told = subprocess.run(git, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return told.stdout.strip()

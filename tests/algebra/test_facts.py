@@ -6,19 +6,22 @@ import math
 
 import pytest
 import torch
+from tests.oracle import quaternions
+from tests.oracle.specs import TIED_FIVE_STARS
 from torch import Tensor
 
 from conjoin.algebra.notation import parse
-from tests.oracle import quaternions
-from tests.oracle.specs import TIED_FIVE_STARS
 
 K = 8
 BATCH = 5
-EXACT = {"rtol": 0, "atol": 1e-12}
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.complex128, generator=torch.Generator().manual_seed(seed))
+
+
+def equal(found: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
 
 
 def row(*slots: Tensor) -> Tensor:
@@ -57,8 +60,8 @@ def score(q: Tensor, tail: Tensor) -> Tensor:
 def test_conjugation_is_tying_up_to_j() -> None:
     conj = score(query("complex-conj", h, half_a), t)
     twin = score(query("complex-twin", mirrored(h), half_a), mirrored(t))
-    torch.testing.assert_close(conj, twin, **EXACT)
-    torch.testing.assert_close(modulus("complex-conj", half_a), modulus("complex-twin", half_a), **EXACT)
+    equal(conj, twin)
+    equal(modulus("complex-conj", half_a), modulus("complex-twin", half_a))
     assert (conj - score(query("complex-twin", h, half_a), t)).abs().min() > 1e-3
 
 
@@ -67,20 +70,16 @@ def test_complex_of_half_the_rank_is_within_complex_conj() -> None:
     small = query("complex", small_h, half_a[:, : K // 4], half_a[:, K // 4 :])
     nothing = torch.zeros_like(small_h)
     large = query("complex-conj", torch.cat([small_h, nothing], -1), half_a)
-    torch.testing.assert_close(score(large, torch.cat([small_t, nothing], -1)), score(small, small_t), **EXACT)
+    equal(score(large, torch.cat([small_t, nothing], -1)), score(small, small_t))
 
 
 def test_complex_conj_is_within_complex() -> None:
-    torch.testing.assert_close(
-        query("complex", h, half_a, half_a.conj().resolve_conj()), query("complex-conj", h, half_a), **EXACT
-    )
+    equal(query("complex", h, half_a, half_a.conj().resolve_conj()), query("complex-conj", h, half_a))
 
 
 def test_complex_and_complex_conj_are_pairs() -> None:
-    torch.testing.assert_close(query("Pair(b=0, c=0)", h, half_a, half_b), query("complex", h, half_a, half_b), **EXACT)
-    torch.testing.assert_close(
-        query("Pair(b=0, c=0, d=conj(a))", h, half_a), query("complex-conj", h, half_a), **EXACT
-    )
+    equal(query("Pair(b=0, c=0)", h, half_a, half_b), query("complex", h, half_a, half_b))
+    equal(query("Pair(b=0, c=0, d=conj(a))", h, half_a), query("complex-conj", h, half_a))
 
 
 def test_quate_is_the_hamilton_product_with_a_unit_quaternion() -> None:
@@ -98,20 +97,19 @@ def test_quate_is_the_hamilton_product_with_a_unit_quaternion() -> None:
 
 
 def test_the_hamilton_product_of_the_oracle() -> None:
-    one, i, j, k = ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1))
-    assert quaternions.product(i, j) == k
-    assert quaternions.product(j, i) == (0, 0, 0, -1)
-    for unit in (i, j, k, quaternions.product(quaternions.product(i, j), k)):
-        assert quaternions.product(unit, unit) in ((-1, 0, 0, 0), one)
+    units: list[quaternions.Quaternion] = [(0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)]
+    i, j, k = units
+    assert [quaternions.product(unit, unit) for unit in units] == [(-1, 0, 0, 0)] * 3
     assert quaternions.product(quaternions.product(i, j), k) == (-1, 0, 0, 0)
+    assert quaternions.product(j, i) == (0, 0, 0, -1)
 
 
 @pytest.mark.parametrize("quotient", ["phase", "aligned"])
 def test_the_query_is_as_long_as_the_numerator(quotient: str) -> None:
     q = query(f"5star(quotient={quotient})", h, a, b, c, d)
-    torch.testing.assert_close(q.abs(), (a * h + b).abs(), **EXACT)
+    equal(q.abs(), (a * h + b).abs())
     q = query(f"5star-conj(quotient={quotient})", h, a, b)
-    torch.testing.assert_close(q.abs(), (a * h + b).abs(), **EXACT)
+    equal(q.abs(), (a * h + b).abs())
 
 
 def test_phase_scores_with_the_transformed_head_times_the_tail() -> None:
@@ -122,52 +120,52 @@ def test_phase_scores_with_the_transformed_head_times_the_tail() -> None:
         (query(f"5star(quotient={quotient})", h, a - shift, b, c, d - shift) * t.conj()).real
         for quotient, shift in (("phase", 0), ("aligned", 0), ("mobius", 1))
     )
-    torch.testing.assert_close(phase, (theta * t).real * down.abs(), **EXACT)
-    torch.testing.assert_close(aligned, (theta * t.conj()).real * down.abs(), **EXACT)
+    equal(phase, (theta * t).real * down.abs())
+    equal(aligned, (theta * t.conj()).real * down.abs())
     size = sum(z.abs() ** 2 for z in (a, b, c, d)) / 2
     damped = down.abs() ** 2 / (down.abs() ** 2 + 1e-3 * size)
-    torch.testing.assert_close(mobius, (theta * t.conj()).real * damped, **EXACT)
+    equal(mobius, (theta * t.conj()).real * damped)
 
 
 def test_vert_without_b_loses_the_phase_of_the_entity() -> None:
     q = query("5star-vert", h, a, torch.zeros_like(b))
-    torch.testing.assert_close(q, torch.polar(a.abs() * h.abs(), -2 * a.angle()), **EXACT)
+    equal(q, torch.polar(a.abs() * h.abs(), -2 * a.angle()))
     turned = query("5star-vert", h * torch.polar(torch.ones(()).double(), torch.tensor(1.2).double()), a, 0 * b)
-    torch.testing.assert_close(turned, q, **EXACT)
+    equal(turned, q)
 
 
 def test_aligned_with_a_diagonal_matrix_is_complex() -> None:
     nothing, one = torch.zeros_like(a), torch.ones_like(a)
     q = query("5star(quotient=aligned)", h, a, nothing, nothing, one)
-    torch.testing.assert_close(q, query("complex", h, *a.chunk(2, dim=-1)), **EXACT)
+    equal(q, query("complex", h, *a.chunk(2, dim=-1)))
 
 
 @pytest.mark.parametrize("name", TIED_FIVE_STARS)
 @pytest.mark.parametrize("quotient", ["phase", "aligned"])
 def test_a_shared_slot_counts_as_often_as_it_is_used(name: str, quotient: str) -> None:
     found = modulus(f"{name}(quotient={quotient})", a, b)
-    torch.testing.assert_close(found, torch.sqrt(2 * (a.abs() ** 2 + b.abs() ** 2)), **EXACT)
+    equal(found, torch.sqrt(2 * (a.abs() ** 2 + b.abs() ** 2)))
 
 
 def test_moduli_of_untied_relations() -> None:
     squares = sum(z.abs() ** 2 for z in (a, b, c, d))
-    torch.testing.assert_close(modulus("5star", a, b, c, d), torch.sqrt(squares + torch.zeros(K)), **EXACT)
+    equal(modulus("5star", a, b, c, d), torch.sqrt(squares + torch.zeros(K)))
     real = sum(z.real**2 for z in (a, b, c, d))
-    torch.testing.assert_close(modulus("5star-halfreg", a, b, c, d), 2 * torch.sqrt(real + torch.zeros(K)), **EXACT)
-    torch.testing.assert_close(modulus("complex", half_a, half_b), torch.cat([half_a, half_b], -1).abs(), **EXACT)
+    equal(modulus("5star-halfreg", a, b, c, d), 2 * torch.sqrt(real + torch.zeros(K)))
+    equal(modulus("complex", half_a, half_b), torch.cat([half_a, half_b], -1).abs())
     rest = c[:, : K // 2], d[:, : K // 2]
     halves = [torch.sqrt(x.abs() ** 2 + y.abs() ** 2) for x, y in ((half_a, half_b), rest)]
-    torch.testing.assert_close(modulus("pair", half_a, half_b, *rest), torch.cat(halves, -1), **EXACT)
-    torch.testing.assert_close(modulus("quate", half_a, half_b), torch.ones(BATCH, K, dtype=torch.float64), **EXACT)
+    equal(modulus("pair", half_a, half_b, *rest), torch.cat(halves, -1))
+    equal(modulus("quate", half_a, half_b), torch.ones(BATCH, K, dtype=torch.float64))
 
 
 def test_mobius_regularises_what_leaves_the_diagonal() -> None:
     """After normalising; the shift by one makes (a, b, c, d) the matrix before it."""
     norm = torch.sqrt(sum((z.abs() ** 2 for z in (a, b, c, d)), torch.zeros(K)) / 2)
     found = modulus("5star(quotient=mobius)", a - 1, b, c, d - 1)
-    torch.testing.assert_close(found, torch.sqrt(b.abs() ** 2 + c.abs() ** 2) / norm, **EXACT)
+    equal(found, torch.sqrt(b.abs() ** 2 + c.abs() ** 2) / norm)
     found = modulus("5star-conj(quotient=mobius)", a - 1, b)
-    torch.testing.assert_close(found, b.abs() / torch.sqrt(a.abs() ** 2 + b.abs() ** 2), **EXACT)
+    equal(found, b.abs() / torch.sqrt(a.abs() ** 2 + b.abs() ** 2))
 
 
 def test_the_published_layout_reads_one_row_as_two_vectors() -> None:

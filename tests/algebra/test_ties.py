@@ -15,7 +15,6 @@ TIES = [
     (-Tie("b"), "-b", -3 - 4j),
     (zero, "0", 0j),
     (-zero, "0", 0j),
-    (-(-conj("b")), "conj(b)", 3 - 4j),
 ]
 
 
@@ -29,6 +28,7 @@ def test_what_a_tie_derives_and_prints(tie: Tie, text: str, value: complex) -> N
 
 def test_ties_are_values() -> None:
     assert conj("a") == Tie("a", conjugated=True)
-    assert -(-conj("a")) == conj("a")
+    once = -conj("a")
+    assert -once == conj("a")
     assert -zero == zero
     assert len({conj("a"), conj("a"), -conj("a"), Tie("a"), conj("b")}) == 4

@@ -6,12 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from conjoin.errors import FormError, UsageError
-from conjoin.model.model import Model
 from tests.oracle import scores as oracle
 from tests.oracle.models import model_of, rows
 from tests.oracle.specs import NAMED, TIED_FIVE_STARS, Spec, every_spec, specs
+
+from conjoin.errors import FormError, UsageError
+from conjoin.model.model import Model
 
 SPECS = every_spec()
 
@@ -39,7 +39,13 @@ def test_scores_of_any_tie_pattern_equal_the_oracle(spec: Spec, rank: int, seed:
 
 def test_parameters_on_fb15k_237() -> None:
     tied = dict.fromkeys(TIED_FIVE_STARS, 15_489_000)
-    expected = {"5star": 16_437_000, "5star-halfreg": 16_437_000, "complex": 15_015_000, "complex-conj": 14_778_000, **tied}
+    expected = {
+        "5star": 16_437_000,
+        "5star-halfreg": 16_437_000,
+        "complex": 15_015_000,
+        "complex-conj": 14_778_000,
+        **tied,
+    }
     found = {}
     for name in expected:
         model = Model(name, 14541, 237, rank=500)
@@ -63,7 +69,10 @@ def test_an_entity_is_two_reals_per_rank_and_all_forms_share_the_entities(name: 
 def test_scale_and_type_are_those_asked_for() -> None:
     small, large = (Model("5star", 50, 2, rank=8, scale=scale).entities.weight for scale in (1e-3, 1.0))
     torch.testing.assert_close(small * 1e3, large)
-    assert Model("5star", 5, 2, rank=2, dtype=torch.float64).scores(torch.tensor([0]), torch.tensor([0])).dtype == torch.float64
+    assert (
+        Model("5star", 5, 2, rank=2, dtype=torch.float64).scores(torch.tensor([0]), torch.tensor([0])).dtype
+        == torch.float64
+    )
 
 
 def test_squared_moduli_are_those_of_the_batch() -> None:
@@ -72,9 +81,9 @@ def test_squared_moduli_are_those_of_the_batch() -> None:
     found = model.squared_moduli(torch.tensor([1, 2]), torch.tensor([3, 0]), torch.tensor([2, 2]))
     entities, relations = rows(model.entities.weight), rows(model.relations)
     for i, (h, r, t) in enumerate([(1, 3, 2), (2, 0, 2)]):
-        factors = oracle.tail(entities[h]), oracle.modulus(spec, relations[r]), oracle.tail(entities[t])
-        for squared, factor in zip(found, factors, strict=True):
-            assert squared[i].tolist() == pytest.approx([abs(z) ** 2 for z in factor])
+        ends = [[abs(z) for z in oracle.tail(entities[end])] for end in (h, t)]
+        for squared, factor in zip(found, (ends[0], oracle.modulus(spec, relations[r]), ends[1]), strict=True):
+            assert squared[i].tolist() == pytest.approx([m**2 for m in factor])
 
 
 def test_impossible_models_are_refused() -> None:

@@ -30,11 +30,11 @@ class Allocations(TorchDispatchMode):
             if (pointer := tensor.untyped_storage().data_ptr()) not in self._alive:
                 self._given.add(pointer)
         result = func(*args, **(kwargs or {}))
-        self._alive = {p: (ref, size) for p, (ref, size) in self._alive.items() if not ref.expired()}
+        self._alive = {p: (ref, size) for p, (ref, size) in self._alive.items() if not ref.expired()}  # type: ignore[no-untyped-call]
         for tensor in _tensors(result):
             storage = tensor.untyped_storage()
             if storage.data_ptr() not in self._given:
-                self._alive[storage.data_ptr()] = (StorageWeakRef(storage), storage.nbytes())
+                self._alive[storage.data_ptr()] = (StorageWeakRef(storage), storage.nbytes())  # type: ignore[no-untyped-call]
                 self.largest = max(self.largest, storage.nbytes())
         self.peak = max(self.peak, sum(size for _, size in self._alive.values()))
         return result

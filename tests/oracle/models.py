@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
+from tests.oracle.specs import Spec
 from torch import Tensor
 
 from conjoin.algebra.notation import parse
 from conjoin.model.model import Model
-from tests.oracle.specs import Spec
 
 
 def model_of(

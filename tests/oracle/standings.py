@@ -33,13 +33,17 @@ def filtered(graph: Graph, split: Sequence[Triple], score: Callable[[int, int], 
 
 
 def graph_of(
-    n_entities: int, n_relations: int, train: Sequence[Triple], valid: Sequence[Triple] = (), test: Sequence[Triple] = ()
+    n_entities: int,
+    n_relations: int,
+    train: Sequence[Triple],
+    valid: Sequence[Triple] = (),
+    test: Sequence[Triple] = (),
 ) -> Graph:
     """A graph of numbers: entities in no triple, duplicates and leaks allowed."""
     entities = Vocabulary("entity", tuple(f"e{i:05}" for i in range(n_entities)))
     relations = Vocabulary("relation", tuple(f"r{i}" for i in range(n_relations)))
-    parts = (np.array(part, dtype=np.int64).reshape(-1, 3) for part in (train, valid, test))
-    return Graph(entities, relations, *parts)
+    first, second, third = (np.array(part, dtype=np.int64).reshape(-1, 3) for part in (train, valid, test))
+    return Graph(entities, relations, first, second, third)
 
 
 def random_graph(seed: int, *, entities: int = 20, relations: int = 3, train: int = 80, held_out: int = 10) -> Graph:

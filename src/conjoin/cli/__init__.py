@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from conjoin import __version__
-from conjoin.cli import answers, demo, graphs, runs, studies
+from conjoin.cli import answers, demo, graphs, runs, studies, tuning
 from conjoin.cli.screen import say
 from conjoin.errors import ConjoinError
 
@@ -30,6 +31,7 @@ VERBS = (
     graphs.forms,
     runs.train,
     runs.rank,
+    tuning.tune,
     answers.ask,
     answers.score,
     answers.similar,
@@ -38,6 +40,8 @@ VERBS = (
 SPINS = "5000"
 """How long an idle OpenMP thread burns its core before it sleeps. The default is so long that one other busy program
 makes training a hundred times slower; this costs a few per cent when the machine is free (docs/log.md)."""
+STOPPED = 130
+"""The exit code after Ctrl-C."""
 
 for verb in VERBS:
     app.command()(verb)
@@ -49,8 +53,9 @@ def _version(wanted: bool) -> None:
         return
     import torch
 
-    card = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ", no GPU"
-    print(f"conjoin {__version__} (torch {torch.__version__}{card})")
+    from conjoin.device import choose_device
+
+    print(f"conjoin {__version__} (torch {torch.__version__}; {choose_device().reason})")
     raise typer.Exit
 
 
@@ -66,14 +71,18 @@ def _root(
 def main() -> None:
     """The program: errors become one sentence and an exit code, 2 for wrong use or bad input, 1 for a failure."""
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        app(prog_name="conjoin")
     except ConjoinError as error:
         say(f"error: {error}")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        say("stopped. A run that had begun is continued by the same command with --resume.")
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    except OSError as error:
+        say(f"error: {error.filename or 'the system'}: {error.strerror or error}")
         sys.exit(1)
+    except SystemExit as left:
+        if left.code == STOPPED:
+            say("stopped. A run that had begun goes on from its last checkpoint by the same command with --resume.")
+        raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import emit, show, show_table
+from conjoin.cli.screen import emit, show, show_table, spelled
 
 if TYPE_CHECKING:
     from conjoin.serve.predictor import Answer
@@ -19,25 +19,25 @@ Most = Annotated[int, typer.Option("-k", help="How many answers.")]
 
 def ask(
     run: opt.RunArgument,
-    head: Annotated[str | None, typer.Argument(help="A name or label, or '?'.")] = None,
-    relation: Annotated[str | None, typer.Argument(help="A relation, or '?'.")] = None,
-    tail: Annotated[str | None, typer.Argument(help="A name or label, or '?'.")] = None,
+    head: Annotated[str | None, typer.Argument(metavar="HEAD", help="A name or label, or '?'.")] = None,
+    relation: Annotated[str | None, typer.Argument(metavar="RELATION", help="A relation, or '?'.")] = None,
+    tail: Annotated[str | None, typer.Argument(metavar="TAIL", help="A name or label, or '?'.")] = None,
     *,
     file: Annotated[
         Path | None, typer.Option(help="A file of questions: head, relation, tail by tabs, one of them '?'.")
     ] = None,
     k: Most = 10,
-    only_new: Annotated[bool, typer.Option(help="Leave out facts that are in the graph.")] = False,
+    only_new: Annotated[bool, typer.Option("--only-new", help="Leave out facts that are in the graph.")] = False,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
     """Ask a question with one unknown, or a file of them.
 
+    \b
     conjoin ask runs/atlas France borders '?'
-
     conjoin ask runs/atlas '?' has_capital Lima -k 3
-
     conjoin ask runs/atlas France '?' Paris
+    conjoin ask runs/atlas --file questions.tsv --json
     """
     from conjoin.errors import UsageError
     from conjoin.serve.predictor import open_run
@@ -54,7 +54,7 @@ def ask(
     predictor = open_run(run, weights=weights)
     answered = [(q, predictor.ask(*q, k=k, only_new=only_new)) for q in questions]
     if json:
-        reports = [_report(question, answers) for question, answers in answered]
+        reports = [answer_report(question, answers) for question, answers in answered]
         emit(reports[0] if file is None else {"questions": reports})
         return
     for question, answers in answered:
@@ -68,7 +68,8 @@ def _questions(file: Path) -> list[tuple[str, str, str]]:
     return list(triples)
 
 
-def _report(question: tuple[str, str, str], answers: list[Answer]) -> dict[str, Any]:
+def answer_report(question: tuple[str, str, str], answers: list[Answer]) -> dict[str, Any]:
+    """The JSON object of one question."""
     head, relation, tail = question
     return {
         "question": {"head": head, "relation": relation, "tail": tail},
@@ -82,11 +83,13 @@ def _show_answers(question: tuple[str, str, str], answers: list[Answer]) -> None
         for place, answer in enumerate(answers, start=1)
     ]
     show_table("  ".join(question), ("", "answer", "", "score"), rows, left=3)
+    if not rows:
+        show("No answer is left: every candidate is in the graph already.")
 
 
 def score(
     run: opt.RunArgument,
-    file: Annotated[Path, typer.Argument(help="A file of triples in any format that graphs are read from.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Facts, in any format that graphs are read from.")],
     *,
     weights: opt.Weights = None,
     on_error: opt.OnError = "stop",
@@ -95,9 +98,13 @@ def score(
     delimiter: opt.Delimiter = None,
     json: opt.Json = False,
 ) -> None:
-    """Score given facts: head, relation, tail, score, rank of the tail among all that are not known, known.
+    """Score given facts.
 
-    Prints tab-separated lines with a header, or one JSON object.
+    Prints tab-separated lines with a header, or one JSON object: head, relation, tail, score, the rank of the tail
+    among all entities that do not make a known fact, whether the fact is in the graph, and the fact in words.
+
+    \b
+    conjoin score runs/atlas candidates.tsv
     """
     from conjoin.graph.files.readers import read_triples
     from conjoin.serve.predictor import open_run
@@ -115,21 +122,24 @@ def score(
     if json:
         emit({"run": str(run), "scores": [asdict(line) for line in scored]})
         return
-    show("head\trelation\ttail\tscore\trank\tknown")
+    show("head\trelation\ttail\tscore\trank\tknown\tlabel")
     for line in scored:
-        show(f"{line.head}\t{line.relation}\t{line.tail}\t{line.score:.6g}\t{line.rank}\t{str(line.known).lower()}")
+        known = str(line.known).lower()
+        cells = (line.head, line.relation, line.tail, f"{line.score:.6g}", str(line.rank), known, line.label)
+        show("\t".join(map(spelled, cells)))
 
 
 def similar(
     run: opt.RunArgument,
-    entity: Annotated[str, typer.Argument(help="A name or label.")],
+    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="A name or label.")],
     *,
     k: Most = 10,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
-    """The entities whose embeddings are closest in direction.
+    """List the entities with the most similar embeddings.
 
+    \b
     conjoin similar runs/atlas France
     """
     from conjoin.serve.predictor import open_run
@@ -152,9 +162,13 @@ def export(
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
-    """Take a model elsewhere: a bundle for `conjoin.open`, Parquet tables, or word2vec text.
+    """Take a model elsewhere.
 
+    As a bundle that `conjoin.open` and every verb open by itself, as Parquet tables, or as word2vec text.
+
+    \b
     conjoin export runs/atlas -o atlas-bundle
+    conjoin export runs/atlas -o vectors --format word2vec
     """
     from conjoin.serve.export import export as export_run
 

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import Watcher, emit, percent, say, show, show_table
+from conjoin.cli.screen import Watcher, emit, percent, say, show, show_table, shown
 
 
 def datasets(*, json: opt.Json = False) -> None:
-    """List the datasets that have a name: sizes, licence, and whether they are on this machine."""
+    """List the datasets that have a name, and where they lie."""
     from conjoin.graph.named.catalogue import catalogue
     from conjoin.graph.named.datasets import locate
 
@@ -34,21 +34,29 @@ def datasets(*, json: opt.Json = False) -> None:
             }
         )
         return
-    rows = [
+    sizes = [(record.name, *(f"{count:,}" for count in vars(record.counts).values())) for record, _ in records]
+    show_table("Datasets", ("name", "train", "valid", "test", "entities", "relations"), sizes)
+    places = [
         (
             record.name,
-            record.licence,
             "embedded" if record.embedded else str(folder) if folder else "conjoin fetch " + record.name,
-            *(f"{count:,}" for count in vars(record.counts).values()),
+            record.licence,
         )
         for record, folder in records
     ]
-    columns = ("name", "licence", "where", "train", "valid", "test", "entities", "relations")
-    show_table("Datasets", columns, rows, left=3)
+    show_table("Where they lie", ("name", "where", "licence"), places, left=3)
 
 
-def fetch(name: Annotated[str, typer.Argument(help="A dataset's name.")], *, json: opt.Json = False) -> None:
-    """Download and verify a dataset; one that is already on this machine is only verified."""
+def fetch(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset's name.")], *, json: opt.Json = False
+) -> None:
+    """Download and verify a dataset.
+
+    One that is already on this machine is only verified.
+
+    \b
+    conjoin fetch wn18rr
+    """
     from conjoin.graph.named.datasets import fetch as fetch_dataset
 
     with Watcher().watching() as watcher:
@@ -62,7 +70,7 @@ def fetch(name: Annotated[str, typer.Argument(help="A dataset's name.")], *, jso
 def inspect(
     graph: opt.GraphArgument,
     *,
-    relations: Annotated[int, typer.Option(help="How many relations to list.")] = 10,
+    relations: Annotated[int, typer.Option(min=0, help="How many relations to list.")] = 10,
     labels: opt.Labels = None,
     on_error: opt.OnError = "stop",
     columns: opt.Columns = None,
@@ -72,8 +80,11 @@ def inspect(
     blank_nodes: opt.BlankNodes = "keep",
     json: opt.Json = False,
 ) -> None:
-    """Look at a graph before using it: sizes, degrees, cardinalities, duplicates, leakage, unseen entities.
+    """Look at a graph before using it.
 
+    Sizes, degrees, cardinalities, duplicates, leakage from train to test, unseen entities.
+
+    \b
     conjoin inspect wn18rr
     conjoin inspect my-facts.csv --columns subject,verb,object
     """
@@ -88,10 +99,15 @@ def inspect(
         blank_nodes=blank_nodes,
     )
     with Watcher().watching() as watcher:
-        found = survey(opt.load_graph(graph, options=choices, labels=labels, watcher=watcher))
+        loaded = opt.load_graph(graph, options=choices, labels=labels, watcher=watcher)
+    found = survey(loaded)
     if json:
         emit(found.to_json())
         return
+
+    def label(relation: str) -> str:
+        return loaded.relations.label(loaded.relations.index[relation])
+
     sizes = vars(found.sizes)
     show_table("Dataset", ("name", *sizes), [(found.name, *(f"{count:,}" for count in sizes.values()))])
     degrees = found.degrees
@@ -106,34 +122,43 @@ def inspect(
     show_table("Cardinality", ("kind", "relations", "train triples", "test triples"), rows)
     groups = {"Repeats": found.repeats, "Leakage": found.leakage, "Unseen": found.unseen}
     measures = [
-        (group, m.definition, f"{m.count:,}", f"{m.of:,}", percent(m.share))
+        (f"{group}: {name.replace('_', ' ')}", m.definition, f"{m.count:,}", f"{m.of:,}", percent(m.share))
         for group, part in groups.items()
-        for m in vars(part).values()
+        for name, m in vars(part).items()
         if isinstance(m, Measure)
     ]
     show_table("What a result could rest on", ("", "measured as", "count", "of", "share"), measures, left=2)
     if found.unseen.relations:
-        show(f"Relations not in train: {', '.join(found.unseen.relations[:20])}")
-    mirrors = [(m.pattern, m.relation, m.other, f"{m.support:,}", percent(m.confidence)) for m in found.mirrors]
+        show(f"Relations not in train: {', '.join(shown(label(r)) for r in found.unseen.relations[:20])}")
+    mirrors = [
+        (m.pattern, label(m.relation), label(m.other), f"{m.support:,}", percent(m.confidence)) for m in found.mirrors
+    ]
     if mirrors:
-        title = f"Symmetric and inverse relations ({len(mirrors)}, the first {relations} shown)"
+        title = "Symmetric and inverse relations" + _shown_of(relations, len(mirrors))
         heads = ("pattern", "relation", "other", "support", "confidence")
         show_table(title, heads, mirrors[:relations], left=3)
     most = [
-        (r.relation, r.cardinality or "-", f"{r.train:,}", f"{r.valid:,}", f"{r.test:,}")
+        (label(r.relation), r.cardinality or "-", f"{r.train:,}", f"{r.valid:,}", f"{r.test:,}")
         for r in found.relations[:relations]
     ]
-    show_table("Most frequent relations", ("relation", "kind", "train", "valid", "test"), most, left=2)
+    title = "Most frequent relations" + _shown_of(relations, len(found.relations))
+    show_table(title, ("relation", "kind", "train", "valid", "test"), most, left=2)
+
+
+def _shown_of(listed: int, all_of_them: int) -> str:
+    return f" ({listed} of {all_of_them:,})" if listed < all_of_them else ""
 
 
 def split(
-    file: Annotated[Path, typer.Argument(help="A file of triples, or a folder whose splits are joined first.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file of triples, or a folder whose splits are joined first.")
+    ],
     *,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for train, valid and test.")],
     valid: Annotated[str, typer.Option(help="Size of valid: 5% or 500.")] = "5%",
     test: Annotated[str, typer.Option(help="Size of test: 5% or 500.")] = "5%",
     seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
-    overwrite: Annotated[bool, typer.Option(help="Replace what is in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
     labels: opt.Labels = None,
     on_error: opt.OnError = "stop",
     columns: opt.Columns = None,
@@ -143,10 +168,12 @@ def split(
     blank_nodes: opt.BlankNodes = "keep",
     json: opt.Json = False,
 ) -> None:
-    """Split a file of facts once and for all: twins stay on one side, nothing in test is unseen.
+    """Split a file of facts once and for all.
 
-    The result depends on the facts and the seed only, not on the order of the lines.
+    Twins stay on one side, nothing in test is unseen. The result depends on the facts and the seed only, not on the
+    order of the lines.
 
+    \b
     conjoin split my-facts.tsv --valid 5% --test 5% -o my-graph
     """
     from conjoin.graph.files.folder import read_graph
@@ -175,12 +202,15 @@ def split(
 
 def forms(
     *,
-    rank: Annotated[int, typer.Option(help="Rank to count parameters at.")] = 500,
+    rank: Annotated[int, typer.Option(min=1, help="Rank to count parameters at.")] = 500,
     json: opt.Json = False,
 ) -> None:
-    """List every named form: its ties, what it stores and how many numbers a relation owns.
+    """List every named form: its ties and what a relation owns.
 
-    Any other pattern of ties works too: --form "FiveStar(c=conj(b), d=-conj(a))"
+    Any other pattern of ties works too.
+
+    \b
+    conjoin train atlas --form "FiveStar(c=conj(b), d=-conj(a))"
     """
     from conjoin.algebra.notation import FORMS, SYMBOLS
 
@@ -199,11 +229,9 @@ def forms(
         ]
         emit({"rank": rank, "forms": listed})
         return
-    rows = [
-        (name, SYMBOLS.get(name, ""), str(form), ", ".join(form.stored), f"{form.reals(rank):,}")
-        for name, form in FORMS.items()
-    ]
-    heads = ("name", "paper", "written out", "stored slots", f"reals per relation, rank {rank}")
-    show_table("Forms", heads, rows, left=4)
-    show("Options: quotient = phase | mobius | aligned (FiveStar), layout = proper | published (ComplEx), for example")
+    rows = [(name, SYMBOLS.get(name, ""), str(form), f"{form.reals(rank):,}") for name, form in FORMS.items()]
+    show_table(
+        f"Forms, and the reals that a relation owns at rank {rank}", ("name", "paper", "form", "reals"), rows, left=3
+    )
+    show("Options: quotient = phase | mobius | aligned (FiveStar), layout = proper | published (ComplEx):")
     show('  conjoin train wn18rr --form "5star-conj(quotient=mobius)"')

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from conjoin.ranking.ranks import Ranks
     from conjoin.study.folder import RunFolder
 
-METRICS = ("mrr", "hits@1", "hits@3", "hits@10", "mean_rank")
+METRICS = {"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "mean_rank": "mean rank"}
+ALL_METRICS = {**METRICS, "adjusted_mean_rank_index": "AMRI", "questions": "questions"}
+"""Names in JSON and heads of columns."""
 GROUPS = ("direction", "relation", "cardinality", "degree")
 
 
@@ -29,6 +33,9 @@ def train(
     layout: Annotated[str | None, typer.Option(help="Of complex forms: proper or published.")] = None,
     preset: Annotated[
         str | None, typer.Option(help="paper or paper-tuned: the published settings for this dataset and form.")
+    ] = None,
+    settings_file: Annotated[
+        Path | None, typer.Option("--settings", help="A TOML file of settings, as `conjoin tune` prints them.")
     ] = None,
     rank: Annotated[int | None, typer.Option(help="Complex coordinates per entity.  [default: 100]")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the doubled training set.  [default: 50]")] = None,
@@ -51,8 +58,8 @@ def train(
     device: opt.Device = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder.  [default: runs/…]")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a half-done run exactly.")] = False,
-    checkpoint_epochs: Annotated[int, typer.Option(help="Checkpoint every n epochs; 0: by the clock.")] = 0,
-    checkpoint_minutes: Annotated[float, typer.Option(help="Checkpoint at least so often.")] = 1.0,
+    checkpoint_epochs: Annotated[int, typer.Option(min=0, help="Checkpoint every n epochs; 0: by the clock.")] = 0,
+    checkpoint_minutes: Annotated[float, typer.Option(min=0, help="Checkpoint at least so often.")] = 1.0,
     labels: opt.Labels = None,
     on_error: opt.OnError = "stop",
     columns: opt.Columns = None,
@@ -62,21 +69,22 @@ def train(
     blank_nodes: opt.BlankNodes = "keep",
     json: opt.Json = False,
 ) -> None:
-    """Train a model on a graph, rank valid and test, and keep everything in a run folder.
+    """Train a model on a graph, then rank valid and test.
 
-    A finished run is not repeated: its result is shown.
+    Everything is kept in a run folder. A finished run is not repeated: its result is shown.
 
+    \b
     conjoin train atlas --form 5star-conj --rank 32 --epochs 20 -o runs/atlas
-
-    conjoin train wn18rr --form 5star-conj --preset paper --device cuda --precision tf32
-
-    conjoin train my-facts.csv --form complex-conj --validate-every 5 --patience 3 --weights best
+    conjoin train wn18rr --form 5star-conj --preset paper --precision tf32
+    conjoin train my-facts.csv --form complex-conj --validate-every 5 --weights best
     """
     from conjoin.algebra.notation import form as form_of
     from conjoin.device import choose_device
     from conjoin.learn.presets import preset as preset_settings
     from conjoin.learn.recipe import Recipe
+    from conjoin.learn.search import read_block
     from conjoin.study.execute import Conduct, execute
+    from conjoin.study.folder import RunFolder
     from conjoin.study.run import Run
 
     choices = opt.reading(
@@ -88,12 +96,8 @@ def train(
         blank_nodes=blank_nodes,
     )
     chosen_form = form_of(form, quotient=quotient, layout=layout)
-    with Watcher().watching() as watcher:
-        loaded = opt.load_graph(graph, options=choices, labels=labels, watcher=watcher)
-    settings: dict[str, Any] = {"rank": 100, "epochs": 50, "batch": default_batch(loaded)}
-    if preset:
-        settings |= preset_settings(preset, loaded.name.casefold(), chosen_form)
-    given = {
+    chosen = choose_device(device)
+    options = {
         "rank": rank,
         "epochs": epochs,
         "batch": batch,
@@ -106,11 +110,19 @@ def train(
         "validate_every": validate_every,
         "patience": patience,
     }
-    settings |= {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
+    Recipe.from_mapping({name: value for name, value in given.items() if name != "rank"})
+    with Watcher().watching() as watcher:
+        loaded = opt.load_graph(graph, options=choices, labels=labels, watcher=watcher)
+    settings: dict[str, Any] = {"rank": 100, "epochs": 50, "batch": default_batch(loaded)}
+    if preset:
+        settings |= preset_settings(preset, loaded.name.casefold(), chosen_form)
+    if settings_file:
+        settings |= read_block(settings_file, loaded.name, str(chosen_form))
+    settings |= given
     chosen_rank = settings.pop("rank")
     recipe = Recipe.from_mapping(settings)
     run = Run.of(loaded, str(chosen_form), rank=chosen_rank, recipe=recipe, seed=seed, weights=weights)  # type: ignore[arg-type]
-    chosen = choose_device(device)
     folder = out or Path("runs") / run.title
     say(f"{run.form} of rank {run.rank} on {loaded.name}, {chosen.device} ({chosen.reason}) → {folder}")
     with Watcher(recipe.epochs, loaded.name).watching() as watcher:
@@ -122,7 +134,10 @@ def train(
             track=watcher.track,
             watch=watcher.epoch,
         )
+        already = RunFolder(folder).finished
         done = execute(run, loaded, folder, conduct=conduct, resume=resume)
+    if already:
+        say(f"{folder} was finished before: this is its result")
     if json:
         emit(train_report(done))
     else:
@@ -152,12 +167,12 @@ def show_result(done: RunFolder) -> None:
     """The tables after training."""
     result = done.result
     rows = [
-        (f"{name} (epoch {version['epoch']})", split, *(number(version[split][metric]) for metric in METRICS))
+        (f"{name} (epoch {version['epoch']})", split, *_cells(version[split], METRICS))
         for name in ("last", "best")
         if (version := result[name])
         for split in ("valid", "test")
     ]
-    show_table(f"{done.path}", ("weights", "split", *METRICS), rows, left=2)
+    show_table(f"{done.path}", ("weights", "split", *METRICS.values()), rows, left=2)
     seconds = result["seconds_per_epoch"]
     show(
         f"{result['parameters']:,} parameters, {result['relation_parameters']:,} of relations; "
@@ -177,66 +192,73 @@ def rank(
     device: opt.Device = None,
     json: opt.Json = False,
 ) -> None:
-    """Rank a split with a trained run: MRR, Hits, mean rank, chance-adjusted, in total and by group.
+    """Rank a split with a trained run, in total and by group.
 
+    AMRI is the adjusted mean rank index: 1 for a perfect model, 0 for chance.
+
+    \b
     conjoin rank runs/atlas --by relation
-
     conjoin rank runs/atlas --split valid --ties realistic --by direction
     """
     from conjoin.errors import unknown
+    from conjoin.graph.graph import SPLITS
     from conjoin.study.execute import finite
     from conjoin.study.folder import RunFolder
 
+    if split not in SPLITS:
+        raise unknown("split", split, SPLITS, way_out=f"Choose from {', '.join(SPLITS)}.")
     if by is not None and by not in GROUPS:
         raise unknown("group", by, GROUPS, way_out=f"Choose from {', '.join(GROUPS)}.")
     folder = RunFolder(run)
-    ranks, graph = _ranks(folder, split=split, weights=weights, device=device)
+    ranks = _ranks(folder, split=split, weights=weights, device=device)
     total = finite(ranks.metrics(ties))
-    groups = {name: finite(part.metrics(ties)) for name, part in _grouped(ranks, graph, by).items()}
+    groups = {name: finite(part.metrics(ties)) for name, part in _grouped(ranks, folder, by).items()}
     if json:
         report: dict[str, Any] = {"run": str(run), "split": split, "ties": ties, **total}
         emit({**report, "by": {by: groups}} if by else report)
         return
-    columns = (*METRICS, "adjusted_mean_rank_index", "questions")
-    rows = [(name, *_cells(metrics, columns)) for name, metrics in {"all": total, **groups}.items()]
-    show_table(f"{run}: {split}, {ties} ties", (by or "", *columns), rows)
+    rows = [(name, *_cells(metrics, ALL_METRICS)) for name, metrics in {"all": total, **groups}.items()]
+    show_table(f"{run}: {split}, {ties} ties", (by or "", *ALL_METRICS.values()), rows)
 
 
-def _cells(metrics: dict[str, float | None], columns: tuple[str, ...]) -> list[str]:
+def _cells(metrics: Mapping[str, float | None], names: Iterable[str]) -> list[str]:
+    large = {"mean_rank": ",.1f", "questions": ",.0f"}
     return [
-        number(metrics[name]) if name not in ("questions", "mean_rank") else f"{metrics[name] or 0:,.4g}"
-        for name in columns
+        format(value, large[name]) if name in large and (value := metrics[name]) is not None else number(metrics[name])
+        for name in names
     ]
 
 
-def _ranks(folder: RunFolder, *, split: str, weights: str | None, device: str | None) -> tuple[Ranks, Graph]:
+def _ranks(folder: RunFolder, *, split: str, weights: str | None, device: str | None) -> Ranks:
     """Kept ranks where the run reports just these, fresh ones otherwise."""
     from conjoin.device import choose_device
-    from conjoin.graph.files.store import open_graph
     from conjoin.ranking.rank import rank as rank_split
     from conjoin.serve.predictor import open_run
 
-    reported = weights is None or weights == folder.run.weights
-    if reported and folder.finished and folder.ranks_file(split).exists():
-        return folder.ranks(split), open_graph(folder.graph_folder)
+    if folder.finished and folder.ranks_file(split).exists() and weights in (None, folder.run.weights):
+        return folder.ranks(split)
     predictor = open_run(folder.path, weights=weights, device=str(choose_device(device).device))
     with Watcher().watching() as watcher:
-        ranks = rank_split(predictor.model, predictor.graph, split, track=watcher.track)  # type: ignore[arg-type]
-    return ranks, predictor.graph
+        return rank_split(predictor.model, predictor.graph, split, track=watcher.track)  # type: ignore[arg-type]
 
 
-def _grouped(ranks: Ranks, graph: Graph, by: str | None) -> dict[str, Ranks]:
+def _grouped(ranks: Ranks, folder: RunFolder, by: str | None) -> dict[str, Ranks]:
+    from conjoin.graph.files.store import open_graph
     from conjoin.graph.patterns import CARDINALITIES, cardinality
     from conjoin.ranking.groups import degree_of_known_end
 
+    if by is None:
+        return {}
     if by == "direction":
         return ranks.by_direction()
+    graph = open_graph(folder.graph_folder)
     if by == "relation":
-        return {graph.relations.label(r): part for r, part in ranks.by_relation().items()}
+        labels = [graph.relations.label(r) for r in range(graph.n_relations)]
+        often = {label for label, count in Counter(labels).items() if count > 1}
+        names = [f"{la} ({na})" if la in often else la for la, na in zip(labels, graph.relations.names, strict=True)]
+        return {names[r]: part for r, part in ranks.by_relation().items()}
     if by == "cardinality":
         kinds = ranks.by(cardinality(graph).kind[ranks.relation])
         return {CARDINALITIES[kind] if kind >= 0 else "not in train": part for kind, part in kinds.items()}
-    if by == "degree":
-        names, labels = degree_of_known_end(ranks, graph)
-        return {names[label]: part for label, part in ranks.by(labels).items()}
-    return {}
+    groups, degrees = degree_of_known_end(ranks, graph)
+    return {groups[degree]: part for degree, part in ranks.by(degrees).items()}

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 T = TypeVar("T")
 EVERY_SECONDS = 5.0
 """Plain lines, where there is no terminal, come no more often than this."""
 
-messages = Console(stderr=True, highlight=False)
+WIDE = 160
+"""Columns of a table that goes to a file or a pipe."""
+NARROWEST = 16
+"""Columns that a word has at least before it wraps."""
+LONGEST = 200
+"""Characters of a name that are shown."""
+
+messages = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def say(text: str) -> None:
     """A message to the person, never part of the result."""
-    messages.print(text, markup=False, soft_wrap=True)
+    messages.print(text, soft_wrap=True)
 
 
 def emit(value: Any) -> None:
     """The one JSON object of `--json`."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    in_unicode = "utf" in (sys.stdout.encoding or "").casefold()
+    print(json.dumps(value, ensure_ascii=not in_unicode, allow_nan=False))
 
 
 def show(text: str = "") -> None:
@@ -35,15 +48,34 @@ def show(text: str = "") -> None:
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> None:
-    """A table of the result: the first `left` columns are words, the others numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    """A table of the result: the first `left` columns are words, which may wrap, the others numbers, which may not."""
+    cells = [[shown(cell) for cell in row] for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    needed = -2
     for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place < left else "right", no_wrap=place >= left)
-    for row in rows:
-        table.add_row(*(str(cell).replace("[", r"\[") for cell in row))
-    console = Console(highlight=False)
-    wide = console if console.is_terminal else Console(highlight=False, width=160)
-    wide.print(table)
+        widest = max(cell_len(text) for text in (column, *(row[place] for row in cells)))
+        if place < left:
+            table.add_column(Text(column), min_width=min(widest, NARROWEST), overflow="fold")
+        else:
+            table.add_column(Text(column), min_width=widest, no_wrap=True, justify="right")
+        needed += 2 + (min(widest, NARROWEST) if place < left else widest)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    screen = Console(highlight=False)
+    width = screen.width if screen.is_terminal else WIDE
+    paper = Console(highlight=False, width=max(width, needed))
+    paper.print(Text(shown(title), style="bold"), soft_wrap=True)
+    paper.print(table, Text())
+
+
+def shown(text: str) -> str:
+    """A name as a person can read it: `spelled`, and cut where it is very long."""
+    return spelled(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
+
+
+def spelled(text: str) -> str:
+    """Text for one line of a terminal: tabs, line ends and other control characters as Python writes them."""
+    return "".join(repr(c)[1:-1] if unicodedata.category(c) == "Cc" else c for c in text)
 
 
 class Watcher:
@@ -52,16 +84,17 @@ class Watcher:
     def __init__(self, total_epochs: int = 0, what: str = "") -> None:
         self.total, self.what = total_epochs, what
         self.spoken = time.monotonic()
+        self.valid = ""
         self.bars: Progress | None = None
         self.epochs: TaskID | None = None
 
     @contextmanager
     def watching(self) -> Iterator[Watcher]:
-        if not messages.is_terminal:
+        if not messages.is_interactive:
             yield self
             return
         shape = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(elapsed_when_finished=True),
@@ -85,19 +118,26 @@ class Watcher:
             self.bars.remove_task(task)
 
     def _told(self, steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
+        """Lines within one piece of work, once it has taken long itself."""
+        began = time.monotonic()
         for done, step in enumerate(steps, start=1):
             yield step
-            if time.monotonic() - self.spoken > EVERY_SECONDS:
-                self.line(f"{what}: {done}" + (f" of {total}" if total else ""))
+            if time.monotonic() - max(self.spoken, began) > EVERY_SECONDS:
+                place = f"{self.what}: " if self.what else ""
+                self.line(f"{place}{what}, {done:,}" + (f" of {total:,}" if total else ""))
 
     def epoch(self, epoch: Any) -> None:
         """An epoch has ended."""
+        if epoch.valid is not None:
+            self.valid = f"  valid MRR {number(epoch.valid['mrr'])}"
+        if self.bars is not None and self.epochs is not None:
+            description = f"{self.what}  loss {epoch.loss:.3f}{self.valid}"
+            self.bars.update(self.epochs, completed=epoch.number, description=description)
+            return
         words = f"loss {epoch.loss:.4f}  penalty {epoch.penalty:.4f}  {epoch.seconds:.2f} s"
         if epoch.valid is not None:
-            words += f"  valid MRR {epoch.valid['mrr']:.4f}" + (" (best)" if epoch.best else "")
-        if self.bars is not None and self.epochs is not None:
-            self.bars.update(self.epochs, completed=epoch.number, description=f"{self.what}  {words}")
-        elif time.monotonic() - self.spoken > EVERY_SECONDS or epoch.valid is not None or epoch.number == self.total:
+            words += self.valid + (" (best)" if epoch.best else "")
+        if time.monotonic() - self.spoken > EVERY_SECONDS or epoch.valid is not None or epoch.number == self.total:
             self.line(f"{self.what}: epoch {epoch.number} of {self.total}  {words}")
 
     def line(self, text: str) -> None:
@@ -109,8 +149,7 @@ def number(value: float | None, digits: int = 3) -> str:
     """A metric as papers print it: .493"""
     if value is None:
         return "-"
-    text = f"{value:.{digits}f}"
-    return text.removeprefix("0") if text.startswith("0.") else text
+    return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"
 
 
 def percent(share: float | None) -> str:

@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import Watcher, emit, number, say, show, show_table
+from conjoin.cli.screen import Watcher, emit, say, show, show_table
+from conjoin.cli.watching import StudyScreen, duration
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from conjoin.study.estimate import Estimator
     from conjoin.study.schedule import Standing
     from conjoin.study.study import Cell, Study
-    from conjoin.study.work import Outcome, Watch
 
 study_app = typer.Typer(
     help="A study: datasets × forms × seeds from one file, run, watched and reported.",
@@ -59,8 +56,8 @@ def run_study(
     Stop it at any moment and start it again; start it several times, on several machines, on one results folder:
     no run is done twice.
 
+    \b
     conjoin study run studies/atlas.toml
-
     conjoin study run studies/paper.toml --only dataset=WN18RR,form=5star-conj --seeds 0-4 --max-minutes 9
     """
     from conjoin.device import choose_device, describe
@@ -79,7 +76,7 @@ def run_study(
     guess = estimator(specified, place, machine=str(describe(chosen.device)["name"]))
     say(f"{specified.title or specified.name}: {_summary(before)} → {place / specified.name}")
     _say_absent(before)
-    with _Screen(specified, place, wanted, guess).watching() as screen:
+    with StudyScreen(specified, place, wanted, guess).watching() as screen:
         means = Means(
             device=str(chosen.device),
             checkpoint_epochs=checkpoint_epochs,
@@ -90,9 +87,13 @@ def run_study(
             begin=screen.begin,
         )
         outcomes = []
-        for outcome in work(specified, guess.cheapest_first(wanted), place, means=means):
-            screen.ended(outcome)
-            outcomes.append(outcome)
+        try:
+            for outcome in work(specified, guess.cheapest_first(wanted), place, means=means):
+                screen.ended(outcome)
+                outcomes.append(outcome)
+        except KeyboardInterrupt:
+            say("stopped: the same command goes on")
+            raise typer.Exit(130) from None
     after = survey(specified, place, cells=cells)
     failed = [each for each in after if each.state == "failed"]
     if json:
@@ -123,6 +124,7 @@ def status(
 ) -> None:
     """What is done, running, missing and failed and why, and how long the rest will take on this machine.
 
+    \b
     conjoin study status studies/paper.toml --only dataset=WN18RR
     """
     from conjoin.study.narrow import narrow
@@ -144,7 +146,7 @@ def status(
         if each.state == "failed":
             show(f"failed: {each.cell.title}: {each.reason}")
     if guess is not None:
-        show(f"The open {len(left)} runs will take about {_duration(guess.total(left))}, by {guess.source}.")
+        show(f"The open {len(left)} runs will take about {duration(guess.total(left))}, by {guess.source}.")
 
 
 @study_app.command("report")
@@ -159,6 +161,7 @@ def report(
 ) -> None:
     """Write the study's tables, tests and plots as Markdown, LaTeX and one HTML page.
 
+    \b
     conjoin study report studies/atlas.toml -o report
     """
     from conjoin.study.report import write_report
@@ -166,64 +169,13 @@ def report(
 
     specified = Study.read(study)
     place = out or Path("reports") / specified.name
-    written = write_report(specified, root or specified.root, place)
+    with Watcher().watching() as watcher:
+        told = write_report(specified, root or specified.root, place, track=watcher.track)
     if json:
-        emit(written.to_json())
+        emit(told)
         return
-    for file in written.files:
-        show(str(file))
-
-
-class _Screen:
-    """Bars on a terminal, now and then a line elsewhere: the study as a whole, and the run under way."""
-
-    def __init__(self, study: Study, root: Path, wanted: Sequence[Standing], guess: Estimator) -> None:
-        self.study, self.root, self.guess = study, root, guess
-        self.left = {each.cell: each for each in wanted}
-        self.total, self.watcher = len(wanted), Watcher()
-        self.whole: TaskID | None = None
-
-    @contextmanager
-    def watching(self) -> Iterator[_Screen]:
-        with self.watcher.watching():
-            if self.watcher.bars is not None:
-                self.whole = self.watcher.bars.add_task(self.study.name, total=self.total)
-            yield self
-
-    def begin(self, each: Standing) -> Watch:
-        """A run begins, or goes on."""
-        from conjoin.study.work import Watch
-
-        self.left[each.cell] = each
-        self.watcher.what, self.watcher.total = each.cell.title, each.cell.recipe.epochs
-        if self.watcher.bars is not None:
-            if self.watcher.epochs is not None:
-                self.watcher.bars.remove_task(self.watcher.epochs)
-            self.watcher.epochs = self.watcher.bars.add_task(each.cell.title, total=each.cell.recipe.epochs)
-        else:
-            going_on = f", from epoch {each.epochs + 1}" if each.epochs else ""
-            self.watcher.line(f"{each.cell.title} begins{going_on}")
-        return Watch(track=self.watcher.track, epoch=self.watcher.epoch)
-
-    def ended(self, outcome: Outcome) -> None:
-        """A run came to an end, here or elsewhere."""
-        self.left.pop(outcome.cell, None)
-        done = self.total - len(self.left)
-        words = {
-            "done": lambda: f"test MRR {number(outcome.folder.result['test']['mrr'])}",
-            "elsewhere": lambda: "done by another process",
-        }.get(outcome.end, lambda: f"{outcome.end}: {outcome.reason}")()
-        rest = self._rest() if self.left else ""
-        if outcome.end != "stopped":
-            say(f"[{done}/{self.total}] {outcome.cell.title}: {words}{rest}")
-        if self.watcher.bars is not None and self.whole is not None:
-            self.watcher.bars.update(self.whole, completed=done, description=f"{self.study.name}{rest}")
-
-    def _rest(self) -> str:
-        from conjoin.study.estimate import estimator
-
-        self.guess = estimator(self.study, self.root, machine=self.guess.machine)
-        return f"; about {_duration(self.guess.total(self.left.values()))} left"
+    for file in ("report.md", "report.tex", "report.html", "report.json"):
+        show(str(place / file))
 
 
 def _estimator(study: Study, root: Path, device: str | None) -> Estimator:
@@ -239,9 +191,10 @@ def _estimator(study: Study, root: Path, device: str | None) -> Estimator:
 
 
 def _command(study: Path, cell: Cell) -> str:
-    """What does just this run again."""
+    """What does just this run again, without the folders of this machine."""
     part = f"dataset={cell.dataset},row={cell.row.name}"
-    return shlex.join(["conjoin", "study", "run", study.name, "--only", part, "--seeds", str(cell.seed)])
+    file = study.name if study.is_absolute() else str(study)
+    return shlex.join(["conjoin", "study", "run", file, "--only", part, "--seeds", str(cell.seed)])
 
 
 def _say_absent(standings: Iterable[Standing]) -> None:
@@ -302,15 +255,7 @@ def _show_standings(study: Study, standings: Sequence[Standing], guess: Estimato
     for (dataset, row), group in lines.items():
         counts = counted(group)
         left = [each for each in group if each.state in OPEN]
-        time_left = _duration(guess.total(left)) if guess and left else ""
+        time_left = duration(guess.total(left)) if guess and left else ""
         rows.append((dataset, row, *(str(counts[state] or "") for state in STATES), time_left))
     show_table(study.title or study.name, ("dataset", "row", *STATES, "time left"), rows, left=2)
     show(_summary(standings))
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"

@@ -192,7 +192,10 @@ def reported_weights(folder: RunFolder, wanted: str | None) -> str:
         raise RunError(f"{folder.path} is not finished: continue it with `conjoin train … -o {folder.path} --resume`")
     if not there:
         raise RunError(f"{folder.path} holds no weights: they were not kept, or were removed; train in another folder")
-    if wanted is not None and wanted not in there:
-        raise RunError(f"{folder.path} holds no {wanted} weights; it has {' and '.join(there)}")
     reported = wanted or folder.run.weights
-    return reported if reported in there else there[0]
+    if reported in there:
+        return reported
+    is_bundle = not folder.events_file.exists()
+    if wanted is None and is_bundle:
+        return there[0]
+    raise RunError(f"{folder.path} holds no {reported} weights; it has {' and '.join(there)}: choose with --weights")

@@ -8,7 +8,7 @@ from typing import Literal
 
 Align = Literal["left", "right", "words"]
 """`words` are long texts that may break over lines."""
-SUBSCRIPT = re.compile(r"(?<=5★[εE])_?([a-z∇◇])\b|(?<=5★[εE])([∇◇])")
+SUBSCRIPT = re.compile(r"(?<=5★[εE])_?([a-z∇◇])(?![a-z])")
 """The paper's marks on 5★ models: 5★ε_n, 5★E_r, 5★ε∇."""
 CODE = re.compile(r"`([^`]*)`")
 
@@ -43,11 +43,12 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Figure:
-    """A plot: `name` is its file's, `words` describe it to those who cannot see it."""
+    """A plot: `name` is its file's, `words` describe it to those who cannot see it, `inches` is its width."""
 
     name: str
     title: str
     words: str
+    inches: float
     svg: str
     pdf: bytes
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from conjoin import __version__
-from conjoin.device import describe, peak_bytes
+from conjoin.device import describe, peak_bytes, reset_peak
 from conjoin.errors import RunError
 from conjoin.files import replacing
 from conjoin.graph.files.store import save_graph
@@ -79,6 +81,7 @@ def _is_done(run: Run, kept: RunFolder) -> bool:
 
 
 def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct) -> Training:
+    reset_peak(torch.device(conduct.device))
     model = Model(
         run.form,
         graph.n_entities,

@@ -11,7 +11,7 @@ def seconds(value: float) -> str:
     """Three significant digits or whole seconds: 0.0412, 1.85, 13.2, 346."""
     if value >= 99.95:
         return f"{value:.0f}"
-    return f"{value:.3g}" if value < 0.9995 else f"{value:.{1 if value >= 9.995 else 2}f}"
+    return f"{value:#.3g}" if value < 0.9995 else f"{value:.{1 if value >= 9.995 else 2}f}"
 
 
 def printed_mean(measure: str, moments: Moments) -> str:
@@ -57,8 +57,11 @@ def size(moments: Moments | None) -> str:
 
 
 def signed(value: float | None, *, decimals: int = 4) -> str:
-    """A difference: +0.0012, −0.0130."""
-    return NOTHING if value is None else f"{value:+.{decimals}f}".replace("-", "−")
+    """A difference: +0.0012, −0.0130; no sign where nothing is left of it."""
+    if value is None:
+        return NOTHING
+    text = f"{value:+.{decimals}f}".replace("-", "−")
+    return text if text.strip("+−0.") else text[1:]
 
 
 def bare(value: float, *, decimals: int = 3) -> str:

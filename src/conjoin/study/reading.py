@@ -10,7 +10,7 @@ from typing import Any
 
 from conjoin.errors import UsageError, unknown
 from conjoin.learn.recipe import Recipe
-from conjoin.study.strict import Table, read_toml
+from conjoin.strict import Table, read_toml
 from conjoin.study.study import (
     GROUPS,
     MEASURES,

@@ -59,8 +59,11 @@ class Run:
 
     @property
     def id(self) -> str:
-        """Sixteen hexadecimal digits that name these settings on this graph."""
-        identity = {**self.to_json(), "format": FORMAT}
+        """Sixteen hexadecimal digits that name these settings on this graph.
+
+        Settings left at their defaults do not count, so that a setting added later leaves old runs what they were.
+        """
+        identity = {**_changed(self), "recipe": _changed(self.recipe), "format": FORMAT}
         del identity["data"]
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -83,3 +86,8 @@ class Run:
             return cls(**{**stored, "recipe": Recipe.from_mapping(stored["recipe"])})
         except (TypeError, KeyError, AttributeError) as error:
             raise RunError(f"these are not the settings of a run: {error}") from error
+
+
+def _changed(settings: Run | Recipe) -> dict[str, Any]:
+    """The fields of a dataclass that differ from their defaults."""
+    return {f.name: value for f in dataclasses.fields(settings) if (value := getattr(settings, f.name)) != f.default}

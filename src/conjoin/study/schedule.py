@@ -84,8 +84,12 @@ def standing(cell: Cell, root: Path) -> Standing:
         reason = _unfit(cell, folder)
         state: State = "failed" if reason else "done"
         return Standing(cell=cell, state=state, folder=folder, reason=reason, epochs=cell.recipe.epochs)
-    epochs = _epochs(folder)
-    if _worked_on(folder):
+    running = _worked_on(folder)
+    try:
+        epochs = len(folder.events)
+    except RunError as error:
+        return Standing(cell=cell, state="running" if running else "failed", folder=folder, reason=str(error))
+    if running:
         return Standing(cell=cell, state="running", folder=folder, epochs=epochs)
     if failure_file(folder).exists():
         return Standing(cell=cell, state="failed", folder=folder, reason=failure(folder), epochs=epochs)
@@ -130,10 +134,6 @@ def _unfit(cell: Cell, folder: RunFolder) -> str:
     except (RunError, AttributeError) as error:
         return str(error)
     return f"{folder.path} is about another run: {difference}; move it away" if difference else ""
-
-
-def _epochs(folder: RunFolder) -> int:
-    return max((int(event["epoch"]) for event in folder.events), default=0)
 
 
 def _worked_on(folder: RunFolder) -> bool:

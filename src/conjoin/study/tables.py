@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from conjoin.study.collect import COUNTED, QUALITY, Findings, Measured, Outcome
 from conjoin.study.document import Column, Entry, Table
@@ -66,12 +66,15 @@ def results_table(findings: Findings, dataset: str, group: str) -> Table:
             Column("Seeds"),
             *(Column(HEADS[measure]) for measure in measures),
             *([Column(other_title)] if beside else []),
-            Column("Paper"),
+            Column("Paper, MRR"),
             Column("Difference"),
             Column("Verdict", "words"),
         ),
         rows=tuple(rows),
-        notes=tuple(f"{outcome.row.label}: {outcome.row.note}." for outcome in outcomes if outcome.row.note),
+        notes=(
+            *(f"{outcome.row.label}: {outcome.row.note}." for outcome in outcomes if outcome.row.note),
+            *_several_machines(outcomes),
+        ),
     )
 
 
@@ -97,8 +100,8 @@ def agreement_table(findings: Findings, outcomes: Sequence[Outcome]) -> Table:
             *(Column(f"{HEADS[measure]} − paper") for measure in QUALITY),
             Column("s/epoch"),
             Column("Paper's"),
-            Column("MRR", "words"),
-            Column("Hits@n", "words"),
+            Column("Verdict on MRR", "words"),
+            Column("on Hits@n", "words"),
         ),
         rows=tuple(rows),
         notes=(_cards(findings),),
@@ -155,7 +158,6 @@ def origins_table(outcomes: Iterable[Outcome]) -> Table:
             )
         )
     heads = ("Rank", "Epochs", "Batch", "lr", "N3", "Precision", "Seeds")
-    tail = (("Made on", "words"), ("Conjoin", "left"), ("torch", "left"), ("Graph", "left"))
     return Table(
         title="Where each number comes from",
         columns=(
@@ -163,7 +165,8 @@ def origins_table(outcomes: Iterable[Outcome]) -> Table:
             Column("Model", "left"),
             Column("Form", "words"),
             *(Column(head) for head in heads),
-            *(Column(head, align) for head, align in tail),  # type: ignore[arg-type]
+            Column("Made on", "words"),
+            *(Column(head, "left") for head in ("Conjoin", "torch", "Graph")),
         ),
         rows=tuple(rows),
         notes=("Each run's folder repeats this with the command that made it: conjoin study run does it again.",),
@@ -214,6 +217,12 @@ def _cards(findings: Findings) -> str:
     return (
         f"Times are of different machines. The paper's: {theirs or 'not said'}. Ours: {', '.join(ours) or 'none yet'}."
     )
+
+
+def _several_machines(outcomes: Iterable[Outcome]) -> Iterator[str]:
+    machines = sorted({run.made_on for outcome in outcomes for run in outcome.runs})
+    if len(machines) > 1:
+        yield f"Runs were made on different machines ({', '.join(machines)}): their times do not compare."
 
 
 def _all(runs: Sequence[Measured], *keys: str) -> str:

@@ -35,6 +35,8 @@ from conjoin.study.study import Cell, Study
 AGAIN_AFTER = 1.0
 """Seconds before looking again at runs that other processes are doing."""
 
+LATER = "the time is up; the same command goes on"
+
 End = Literal["done", "elsewhere", "failed", "no data", "stopped"]
 
 
@@ -116,38 +118,42 @@ def _settled(cell: Cell, root: Path, *, means: Means, begun: float) -> Outcome |
     if now.state == "done":
         return Outcome(cell, "elsewhere", now.folder)
     if now.state == "failed":
-        again = means.retry_failed and not now.folder.finished
-        if not again or failure_file(now.folder).stat().st_mtime >= begun:
+        recorded = failure_file(now.folder)
+        again = means.retry_failed and recorded.exists() and recorded.stat().st_mtime < begun
+        if not again:
             return Outcome(cell, "failed", now.folder, now.reason)
     if time.monotonic() >= means.until:
-        return Outcome(cell, "stopped", now.folder, "the time is up; the same command goes on")
+        return Outcome(cell, "stopped", now.folder, LATER)
     return None
 
 
 def _attempt(study: Study, cell: Cell, root: Path, graphs: dict[str, Graph | str], means: Means) -> Outcome | None:
     """Do one cell; None when another process is doing it."""
     folder = RunFolder(root / cell.folder)
-    if cell.dataset not in graphs:
-        graphs[cell.dataset] = _graph(study, cell.dataset, root)
-    graph = graphs[cell.dataset]
-    if isinstance(graph, str):
-        return Outcome(cell, "no data", folder, graph)
     try:
+        if cell.dataset not in graphs:
+            graphs[cell.dataset] = _graph(study, cell.dataset, root)
+        graph = graphs[cell.dataset]
+        if isinstance(graph, str):
+            return Outcome(cell, "no data", folder, graph)
         with folder.locked():
             failure_file(folder).unlink(missing_ok=True)
             write_json(cell_file(folder), cell.to_json())
         watch = means.begin(standing(cell, root))
         execute(cell.run(graph), graph, folder.path, conduct=_conduct(cell, folder, watch, means))
+        return Outcome(cell, "done", folder)
     except _OutOfTime:
-        return Outcome(cell, "stopped", folder, "the time is up; the same command goes on")
+        return Outcome(cell, "stopped", folder, LATER)
     except Exception as error:
-        if isinstance(error, RunError) and isinstance(error.__cause__, BlockingIOError):
+        fault = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(fault, BlockingIOError):
             return None
+        if isinstance(fault, OSError):
+            raise RunError(f"{root} cannot be worked in ({fault}); the same command goes on once it can") from error
         _record(folder, error)
         if not isinstance(error, ConjoinError | MemoryError | torch.OutOfMemoryError):
             raise
         return Outcome(cell, "failed", folder, failure(folder))
-    return Outcome(cell, "done", folder)
 
 
 def _graph(study: Study, name: str, root: Path) -> Graph | str:
@@ -215,7 +221,6 @@ def _record(folder: RunFolder, error: Exception) -> None:
     told: dict[str, Any] = {
         "kind": type(error).__name__,
         "reason": str(error).strip() or "no reason given",
-        "epoch": max((event["epoch"] for event in folder.events), default=0),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     write_json(failure_file(folder), told)

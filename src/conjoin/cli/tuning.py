@@ -1,0 +1,78 @@
+"""The verb tune."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.screen import Watcher, emit, number, say, show
+
+
+def tune(
+    graph: opt.GraphArgument,
+    *,
+    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = "5star-conj",
+    trials: Annotated[int, typer.Option(help="How many in all, whichever process does them.")] = 50,
+    grid: Annotated[
+        str | None, typer.Option(help="paper, or a TOML file with [grid].  [default: a guided search of lr, n3, batch]")
+    ] = None,
+    rank: Annotated[int, typer.Option(help="Rank, where no grid says it.")] = 100,
+    epochs: Annotated[int, typer.Option(help="The most epochs of a trial.")] = 50,
+    validate_every: Annotated[int, typer.Option(help="Rank valid every n epochs.")] = 5,
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Cut short what stays below the median.")] = True,
+    seed: Annotated[int, typer.Option(help="Seed of every trial and of the search.")] = 0,
+    storage: Annotated[
+        str | None,
+        typer.Option(help="A database's URL; several processes share it.  [default: sqlite:///runs/tune.db]"),
+    ] = None,
+    device: opt.Device = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the settings to this TOML file too.")] = None,
+    json: opt.Json = False,
+) -> None:
+    """Search settings by MRR on valid, and print them as a block that `train --settings` and a study read.
+
+    \b
+    conjoin tune atlas --form 5star-conj --rank 32 --epochs 20 --trials 20 -o atlas.toml
+    conjoin train atlas --form 5star-conj --settings atlas.toml
+    conjoin tune wn18rr --form 5star-conj --grid paper --storage postgresql://host/searches
+    """
+    from conjoin.device import choose_device
+    from conjoin.graph.files.readers import PLAIN
+    from conjoin.learn.search import Search, block, grid_of
+    from conjoin.learn.tune import best
+    from conjoin.learn.tune import tune as search_for
+
+    if storage is None:
+        Path("runs").mkdir(exist_ok=True)
+    search = Search(
+        form=form,
+        trials=trials,
+        grid=grid_of(grid) if grid else None,
+        rank=rank,
+        epochs=epochs,
+        validate_every=validate_every,
+        prune=prune,
+        seed=seed,
+        storage=storage or "sqlite:///runs/tune.db",
+    )
+    chosen = choose_device(device)
+    with Watcher().watching() as watcher:
+        loaded = opt.load_graph(graph, options=PLAIN, labels=None, watcher=watcher)
+        for attempt in search_for(loaded, search, device=str(chosen.device), track=watcher.track):
+            words = ", ".join(f"{key} {value}" for key, value in attempt.settings.items())
+            reached = f"valid MRR {number(attempt.mrr, 4)}" if attempt.mrr is not None else attempt.reason
+            say(f"trial {attempt.number} ({words}): {attempt.state}, {reached}")
+        winner = best(loaded, search)
+    text = block(loaded, search, winner)
+    if out is not None:
+        out.write_text(text + "\n", encoding="utf-8")
+    if json:
+        settings: dict[str, Any] = {**winner.settings, "epochs": winner.epoch}
+        emit(
+            {"graph": loaded.name, "form": form, "valid_mrr": winner.mrr, "trial": winner.number, "settings": settings}
+        )
+        return
+    show(text)

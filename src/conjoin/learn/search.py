@@ -1,0 +1,137 @@
+"""What a search for settings is: the grid or the ranges, one attempt, and the block that is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from conjoin.algebra.notation import parse, short
+from conjoin.errors import UsageError, unknown
+from conjoin.graph.graph import Graph
+from conjoin.graph.named.catalogue import same_name
+from conjoin.learn.recipe import Recipe
+from conjoin.strict import read_toml
+
+Grid = Mapping[str, tuple[Any, ...]]
+GRIDS: Mapping[str, Grid] = MappingProxyType(
+    {
+        "paper": MappingProxyType(
+            {
+                "optimizer": ("adagrad", "adam", "sgd"),
+                "rank": (100, 500),
+                "lr": (0.01, 0.05, 0.1),
+                "batch": (100, 500, 1000, 2000),
+                "n3": (0.0025, 0.005, 0.01, 0.05, 0.1, 0.5),
+            }
+        )
+    }
+)
+BATCHES = (100, 200, 500, 1000, 2000)
+LR = (1e-3, 1.0)
+N3 = (1e-4, 0.5)
+"""The ranges of the guided search, on logarithmic scales."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What is searched. Without a grid a guided search (TPE) varies lr, n3 and batch at the given rank.
+
+    Every trial trains up to `epochs` epochs with the same seed and is ranked on valid every `validate_every`; with
+    `prune` it is cut short where its MRR stays below the median of the others at that epoch.
+    """
+
+    form: str
+    trials: int = 50
+    grid: Grid | None = None
+    rank: int = 100
+    epochs: int = 50
+    validate_every: int = 5
+    prune: bool = True
+    seed: int = 0
+    storage: str = "sqlite:///tune.db"
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "rank", "epochs", "validate_every"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} = {getattr(self, name)} is too small: it is at least 1")
+        form = parse(self.form)
+        for rank in (self.grid or {}).get("rank", (self.rank,)):
+            form.check_rank(rank)
+        for key, values in (self.grid or {}).items():
+            for value in values if key != "rank" else ():
+                Recipe.from_mapping({key: value})
+
+    @property
+    def strategy(self) -> str:
+        return f"grid-{prod(map(len, self.grid.values()))}" if self.grid else f"tpe-rank-{self.rank}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One trial: its settings (rank among them) and the best MRR on valid, reached after `epoch` epochs."""
+
+    number: int
+    settings: Mapping[str, Any]
+    state: Literal["complete", "pruned", "failed"]
+    mrr: float | None = None
+    epoch: int = 0
+    reason: str = ""
+
+
+def grid_of(name: str) -> Grid:
+    """A grid by its name, or the [grid] of a TOML file such as a study."""
+    if name in GRIDS:
+        return GRIDS[name]
+    if not Path(name).suffix:
+        raise unknown("grid", name, GRIDS, way_out=f"Grids are {', '.join(GRIDS)}, or a TOML file with [grid].")
+    grid = read_toml(Path(name)).get("grid")
+    if not isinstance(grid, dict) or not all(isinstance(values, list) and values for values in grid.values()):
+        raise UsageError(f"{name} has no grid: write [grid] with lists, such as lr = [0.01, 0.1]")
+    return {key: tuple(values) for key, values in grid.items()}
+
+
+def block(graph: Graph, search: Search, attempt: Attempt) -> str:
+    """The settings as TOML that `conjoin train --settings` and a study read.
+
+    `epochs` is the epoch whose MRR was best, since runs report their last epoch.
+    """
+    settings = {**attempt.settings, "epochs": attempt.epoch}
+    order = ("rank", "epochs", "batch", "n3", "lr", "optimizer")
+    lines = [f"{key} = {_toml(settings[key])}" for key in (*order, *sorted(set(settings) - set(order)))]
+    name = short(parse(search.form))
+    return "\n".join(
+        [
+            f"# {name} on {graph.name}: MRR {attempt.mrr:.4f} on valid, trial {attempt.number} of the search",
+            f"[settings.{json.dumps(graph.name)}.{json.dumps(name)}]",
+            *lines,
+        ]
+    )
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def read_block(path: Path, graph: str, form: str) -> dict[str, Any]:
+    """The settings in a file: rank and a recipe's keys at its top, or [settings.GRAPH.NAME] as a search prints them.
+
+    With several blocks it is the one of this graph whose name is the form's.
+    """
+    tables = read_toml(path)
+    if "settings" not in tables:
+        return tables
+    blocks = {(about, name): block for about, named in tables["settings"].items() for name, block in named.items()}
+    fitting = [
+        block
+        for (about, name), block in blocks.items()
+        if len(blocks) == 1 or (same_name(about, graph) and name == short(parse(form)))
+    ]
+    if len(fitting) != 1:
+        known = ", ".join(f"{about} {name}" for about, name in blocks)
+        raise UsageError(f"{path} has no settings for {short(parse(form))} on {graph}; it has them for {known}")
+    return dict(fitting[0])

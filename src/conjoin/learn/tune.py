@@ -1,0 +1,225 @@
+"""Searching settings with Optuna: the paper's grid or a guided search, MRR on valid decides.
+
+    search = Search(form="5star-conj", trials=50, storage="sqlite:///tune.db")
+    for attempt in tune(graph, search):
+        print(attempt.number, attempt.settings, attempt.mrr)
+    print(block(graph, search, best(graph, search)))
+
+Several processes or machines with the same storage share one search: `trials` counts those of all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from conjoin.algebra.notation import parse, short
+from conjoin.errors import Diverged, NotInstalled, UsageError
+from conjoin.graph.graph import Graph
+from conjoin.learn.recipe import Recipe
+from conjoin.learn.search import BATCHES, LR, N3, Attempt, Search
+from conjoin.learn.train import train
+from conjoin.model.model import Model
+from conjoin.progress import Track, silent
+
+if TYPE_CHECKING:
+    import optuna
+
+FIRST = 5
+"""Trials that are never cut short: there is nothing to compare them with."""
+NO_FAULT = (Diverged, MemoryError, torch.OutOfMemoryError)
+"""What settings can bring about; any other error ends the search."""
+
+
+def tune(
+    graph: Graph,
+    search: Search,
+    *,
+    device: str = "cpu",
+    track: Track = silent,
+) -> Iterator[Attempt]:
+    """Do trials until the storage holds as many as wanted, or the grid is exhausted; each step is one trial.
+
+    A trial that diverges or does not fit into memory has failed; the search goes on.
+    """
+    _need_optuna()
+    if not len(graph.valid):
+        raise UsageError(f"{graph.name} has no validation triples, and they decide: split it first (conjoin split)")
+    study = _opened(graph, search)
+    numbers: list[int] = []
+
+    def objective(trial: optuna.Trial) -> float:
+        numbers.append(trial.number)
+        if search.grid is None:
+            study.sampler = _guided(search, trial.number)
+        try:
+            return _trained(trial, graph, search, device=device, track=track)
+        except NO_FAULT as error:
+            trial.set_user_attr("reason", str(error))
+            raise
+
+    while _finished(study) < search.trials and not _exhausted(study):
+        study.optimize(objective, n_trials=1, catch=NO_FAULT)
+        yield _attempt(study.trials[numbers[-1]])
+
+
+def best(graph: Graph, search: Search) -> Attempt:
+    """The best trial that the storage holds, by whichever process."""
+    _need_optuna()
+    done = [trial for trial in _opened(graph, search).get_trials() if trial.state.name == "COMPLETE"]
+    if not done:
+        raise UsageError("no trial was completed: allow more --trials, or give other settings")
+    return _attempt(max(done, key=lambda trial: trial.value or 0.0))
+
+
+def _trained(trial: optuna.Trial, graph: Graph, search: Search, *, device: str, track: Track) -> float:
+    import optuna
+
+    settings = _suggested(trial, graph, search)
+    trial.set_user_attr("settings", settings)
+    recipe = Recipe.from_mapping(
+        {
+            **{key: value for key, value in settings.items() if key != "rank"},
+            "epochs": search.epochs,
+            "validate_every": search.validate_every,
+        }
+    )
+    rank, scale = settings["rank"], recipe.initial_scale
+    model = Model(
+        search.form, graph.n_entities, graph.n_relations, rank=rank, seed=search.seed, scale=scale, device=device
+    )
+    reached = 0.0
+    for epoch in train(model, graph, recipe, seed=search.seed, track=track):
+        if epoch.valid is None:
+            continue
+        if epoch.best:
+            reached = epoch.valid["mrr"]
+            trial.set_user_attr("epoch", epoch.number)
+            trial.set_user_attr("mrr", reached)
+        trial.report(epoch.valid["mrr"], epoch.number)
+        if search.prune and trial.should_prune():
+            raise optuna.TrialPruned(f"below the median after {epoch.number} epochs")
+    return reached
+
+
+def _suggested(trial: optuna.Trial, graph: Graph, search: Search) -> dict[str, Any]:
+    """Rank and recipe of a trial, as plain numbers of three digits: what is printed is what was trained."""
+    if search.grid is not None:
+        plain = {"rank": search.rank, "batch": 1000, "lr": 0.1, "n3": 0.01, "optimizer": "adagrad"}
+        return {**plain, **{key: trial.suggest_categorical(key, values) for key, values in search.grid.items()}}
+    batches = [size for size in BATCHES if size <= 2 * len(graph.train)] or [BATCHES[0]]
+    return {
+        "rank": search.rank,
+        "batch": trial.suggest_categorical("batch", batches),
+        "n3": float(f"{trial.suggest_float('n3', *N3, log=True):.3g}"),
+        "lr": float(f"{trial.suggest_float('lr', *LR, log=True):.3g}"),
+        "optimizer": "adagrad",
+    }
+
+
+def _need_optuna() -> None:
+    """Refuse to start without Optuna, and keep it from talking in between."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise NotInstalled("optuna", "tune", "tuning") from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+def _guided(search: Search, number: int) -> optuna.samplers.BaseSampler:
+    """Seeded by the trial's own number: workers draw differently, and one worker alone draws the same every time."""
+    import optuna
+
+    drawn = hashlib.sha256(f"{search.seed} {number}".encode()).digest()
+    return optuna.samplers.TPESampler(seed=int.from_bytes(drawn[:4], "big"), multivariate=False)
+
+
+def _opened(graph: Graph, search: Search) -> optuna.Study:
+    """The search in its storage, begun or joined. It is about one graph, form and schedule."""
+    import optuna
+
+    name = f"{graph.name} {short(parse(search.form))} {search.strategy}"
+    sampler = optuna.samplers.GridSampler(search.grid, seed=search.seed) if search.grid else _guided(search, 0)
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=FIRST, n_warmup_steps=2 * search.validate_every)
+    with _told(search.storage):
+        study = _patiently(
+            lambda: optuna.create_study(
+                storage=search.storage,
+                study_name=name,
+                direction="maximize",
+                sampler=sampler,
+                pruner=pruner if search.prune else optuna.pruners.NopPruner(),
+                load_if_exists=True,
+            )
+        )
+        about = {
+            "checksum": graph.checksum,
+            "form": str(parse(search.form)),
+            "epochs": search.epochs,
+            "validate_every": search.validate_every,
+            "seed": search.seed,
+            "grid": {key: list(values) for key, values in search.grid.items()} if search.grid else None,
+        }
+        before = study.user_attrs.get("about")
+        if before is None:
+            study.set_user_attr("about", about)
+        elif before != about:
+            changed = ", ".join(key for key in about if before.get(key) != about[key])
+            raise UsageError(
+                f"{search.storage} holds a search of this name with another {changed}: use another --storage"
+            )
+    return study
+
+
+def _patiently(create: Callable[[], optuna.Study], *, times: int = 5) -> optuna.Study:
+    """Workers that start together may both create the tables; the one that comes second tries again."""
+    import sqlalchemy
+
+    for _ in range(times - 1):
+        try:
+            return create()
+        except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.IntegrityError):
+            time.sleep(0.2)
+    return create()
+
+
+@contextmanager
+def _told(storage: str) -> Iterator[None]:
+    import optuna
+    import sqlalchemy
+
+    try:
+        yield
+    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError, ImportError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(
+            f"the storage {storage} cannot be used ({reason}): sqlite:///tune.db is a file here"
+        ) from error
+
+
+def _finished(study: optuna.Study) -> int:
+    return sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
+
+
+def _exhausted(study: optuna.Study) -> bool:
+    import optuna
+
+    return isinstance(study.sampler, optuna.samplers.GridSampler) and study.sampler.is_exhausted(study)
+
+
+def _attempt(trial: optuna.trial.FrozenTrial) -> Attempt:
+    told = trial.user_attrs
+    state: Any = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
+    return Attempt(
+        number=trial.number,
+        settings=told.get("settings", {}),
+        state=state,
+        mrr=told.get("mrr"),
+        epoch=told.get("epoch", 0),
+        reason=told.get("reason", ""),
+    )

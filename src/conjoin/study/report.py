@@ -1,0 +1,215 @@
+"""The report of a study: Markdown, LaTeX, one HTML page and JSON, from run folders alone. Never imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conjoin.errors import NotInstalled
+from conjoin.files import replacing, write_json
+from conjoin.progress import Track, silent
+from conjoin.study import figures as plots
+from conjoin.study.as_html import html
+from conjoin.study.as_json import report_json
+from conjoin.study.as_latex import latex
+from conjoin.study.as_markdown import markdown
+from conjoin.study.collect import QUALITY, Findings, Outcome, collect
+from conjoin.study.compare import PrintedCheck, QuestionTest, RunTest, printed_checks, question_tests, run_tests
+from conjoin.study.document import Document, Figure, Section, Table
+from conjoin.study.judge import RULE, WITHIN, published_value, reproduced
+from conjoin.study.printing import bare
+from conjoin.study.stats import RESAMPLES
+from conjoin.study.study import GROUPS, MEASURES, Study
+from conjoin.study.tables import (
+    TITLES,
+    agreement_table,
+    costs_table,
+    datasets_table,
+    origins_table,
+    results_table,
+)
+from conjoin.study.tested import control_tests_table, matrix_table, paired_table, printed_table
+
+FIGURES = "figures"
+WEIGHTS = {"last": "the last epoch", "best": "the epoch with the best validation MRR"}
+WELCH = (
+    "Welch's two-sample t-test between the runs of two rows (unknown and unequal variances), printed as in the paper's"
+    " appendix: h = 1 where equal means are rejected. Below it p after Holm's correction over all tests of that measure"
+    " on that dataset, and the paper's own test. A row with fewer than two seeds has no test. Italics: across families."
+)
+PAIRED = (
+    "Both models answered the same test questions, so they are compared question by question: reciprocal ranks are"
+    " averaged over a model's seeds, then over the two questions that are asked of one triple. Triples are resampled"
+    f" ({RESAMPLES:,} times) for the interval, not questions, because the two questions about one fact do not err"
+    " independently;"
+    " p is the t-test of the triples' differences against 0, Holm's correction is over the dataset's tests."
+    " This says whether the difference would hold on other questions of this kind, for these trained models;"
+    " Welch's test above says whether it would hold for other seeds."
+)
+PRINTED = (
+    "Every mean and deviation in print is rounded, so the paper's p-values can only be recomputed as intervals: over"
+    " all means within half of the last printed digit and all deviations that print alike (17 runs; 5 for the"
+    " half-regularised, vertical and horizontal forms). A printed p agrees when the interval holds a p that prints so."
+    " The last column tells whether h follows from print alone."
+)
+COSTS = (
+    "Relation bytes are those of the numbers stored for relations, reciprocals included. Seconds are the median epoch"
+    " after warm-up; the paper reports the last epoch, shown beside it. Peak memory is that of the card, or of the"
+    " whole process where a CPU did the work."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tests:
+    """Everything that was tested."""
+
+    runs: tuple[RunTest, ...]
+    questions: tuple[QuestionTest, ...]
+    printed: tuple[PrintedCheck, ...]
+
+
+def write_report(study: Study, root: Path, folder: Path, *, track: Track = silent) -> dict[str, Any]:
+    """Write report.md, .tex, .html and .json from the runs under the results root into `folder`; returns the JSON.
+
+    Plots are inside the page; for the other two they lie in a folder beside them, as SVG and PDF.
+    """
+    findings = collect(study, root)
+    questions, unread = question_tests(findings, track=track)
+    tests = Tests(runs=run_tests(findings), questions=questions, printed=printed_checks(study))
+    document = compose(findings, tests, unread=unread)
+    told = report_json(findings, runs=tests.runs, questions=tests.questions, printed=tests.printed, root=root)
+    contents = {
+        "report.md": markdown(document, figures=FIGURES).encode(),
+        "report.tex": latex(document, figures=FIGURES).encode(),
+        "report.html": html(document).encode(),
+        **{f"{FIGURES}/{figure.name}.svg": figure.svg.encode() for figure in document.figures},
+        **{f"{FIGURES}/{figure.name}.pdf": figure.pdf for figure in document.figures},
+    }
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        with replacing(folder / name) as aside:
+            aside.write_bytes(content)
+    write_json(folder / "report.json", told)
+    return told
+
+
+def compose(findings: Findings, tests: Tests, *, unread: Sequence[str] = ()) -> Document:
+    """The report as a value. What is not there yet (no paired test, no curve) has no section."""
+    study = findings.study
+    drawn, without = _draw(findings, tests)
+    printed = [outcome for outcome in findings.outcomes.values() if outcome.published is not None]
+    by_dataset = [
+        Section(title="Datasets", tables=(datasets_table(findings),)),
+        *(_results(findings, group, figures=drawn.get(group, ())) for group in GROUPS),
+        Section(title="Against the printed numbers", tables=_filled([agreement_table(findings, printed)])),
+        Section(
+            title="t-tests between runs",
+            words=(WELCH,),
+            tables=_filled(table for name in study.datasets for table in _matrices(findings, tests, name)),
+            figures=drawn.get("pvalues", ()),
+        ),
+        Section(
+            title="Paired tests on the same questions",
+            words=(PAIRED,),
+            tables=_filled(paired_table(findings, tests.questions, name) for name in study.datasets),
+        ),
+        Section(
+            title="Costs",
+            words=(COSTS,),
+            tables=_filled(costs_table(findings, name) for name in study.datasets if _ran(findings, name)),
+            figures=drawn.get("times", ()),
+        ),
+        Section(title="Learning curves", figures=drawn.get("curves", ())),
+        Section(
+            title="The printed p-values",
+            words=(PRINTED, _agreeing(tests.printed)),
+            tables=_filled([printed_table(findings, tests.printed)]),
+        ),
+        Section(title="Where each number comes from", tables=_filled([origins_table(findings.outcomes.values())])),
+    ]
+    flaws = (*findings.flaws, *unread)
+    return Document(
+        title=study.title or study.name,
+        words=(*_summary(findings, printed), *without),
+        sections=(
+            *(section for section in by_dataset if section.tables or section.figures),
+            Section(title="How values are judged", words=(RULE, _tolerance())),
+            *([Section(title="Left out", words=flaws)] if flaws else []),
+        ),
+    )
+
+
+def _draw(findings: Findings, tests: Tests) -> tuple[dict[str, tuple[Figure, ...]], tuple[str, ...]]:
+    """The plots by the section they belong to, or the reason why there are none."""
+    try:
+        drawn = {
+            "main": plots.frontier(findings),
+            "pvalues": plots.pvalues(findings, tests.runs),
+            "times": plots.times(findings),
+            "curves": plots.curves(findings),
+        }
+    except NotInstalled as error:
+        return {}, (f"Plots are left out: {error}.",)
+    return drawn, ()
+
+
+def _results(findings: Findings, group: str, *, figures: tuple[Figure, ...]) -> Section:
+    study = findings.study
+    tables = _filled(results_table(findings, name, group) for name in study.datasets)
+    missing = [name for name in study.datasets if any(not outcome.runs for outcome in findings.on(name))]
+    words = [f"Values are those of {WEIGHTS[study.weights]}: mean ± standard deviation over seeds, on the test split."]
+    if missing and group == "main":
+        commands = [f"`conjoin study run {study.file.name} --only dataset={name}`" for name in missing]
+        words.append(f"What is missing is filled by {_listed(commands)}.")
+    return Section(title=TITLES[group], words=tuple(words), tables=tables, figures=figures)
+
+
+def _matrices(findings: Findings, tests: Tests, name: str) -> Iterator[Table]:
+    made = [test for test in tests.runs if test.dataset == name]
+    for measure in MEASURES:
+        if any(test.measure == measure for test in made):
+            yield matrix_table(findings, made, name, measure=measure)
+    yield control_tests_table(findings, made, name)
+
+
+def _summary(findings: Findings, printed: Sequence[Outcome]) -> Iterator[str]:
+    runs = sum(len(outcome.runs) for outcome in findings.outcomes.values())
+    wanted = sum(len(outcome.seeds) for outcome in findings.outcomes.values())
+    yield f"{runs:,} of {wanted:,} runs are finished."
+    if stand_ins := [f"{each.graph} for {name}" for name, each in findings.study.datasets.items() if each.stand_in]:
+        yield f"Other graphs stand in ({', '.join(stand_ins)}): their numbers say nothing about the published ones."
+    judged = [outcome for outcome in printed if outcome.judged and published_value(outcome, "mrr") is not None]
+    ran = [outcome for outcome in judged if outcome.runs]
+    if not ran:
+        return
+    close = sum(bool(reproduced(outcome, "mrr")) for outcome in ran)
+    hits = sum(all(reproduced(outcome, m) is not False for m in QUALITY if m != "mrr") for outcome in ran)
+    yield (
+        f"Of {len(judged)} published results {len(ran)} were run. Our mean MRR lies within {bare(WITHIN['mrr'])} of the"
+        f" printed one in {close} of them, Hits@1, 3 and 10 all within {bare(WITHIN['hits1'])} in {hits}."
+    )
+
+
+def _tolerance() -> str:
+    return (
+        f"A published result counts as reproduced when our mean MRR is within {bare(WITHIN['mrr'])} of the printed one;"
+        f" Hits@n when within {bare(WITHIN['hits1'])}. Times are of different machines and are not judged."
+    )
+
+
+def _agreeing(checks: Sequence[PrintedCheck]) -> str:
+    return f"{sum(check.agrees for check in checks)} of {len(checks)} printed p-values agree with the printed means."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _ran(findings: Findings, name: str) -> bool:
+    return any(outcome.runs for outcome in findings.on(name))
+
+
+def _filled(tables: Iterable[Table]) -> tuple[Table, ...]:
+    return tuple(table for table in tables if table.rows)

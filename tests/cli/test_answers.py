@@ -1,0 +1,153 @@
+"""ask, score, similar, export: names and labels, in and out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import LANDS, conjoin, write_lines
+
+import conjoin as library
+
+
+@pytest.mark.parametrize("head", ["Q0", "France", "france"])
+@pytest.mark.parametrize("relation", ["P1", "borders"])
+def test_the_json_of_ask(trained: Path, head: str, relation: str) -> None:
+    report = conjoin("ask", trained, head, relation, "?", "-k", 3, "--json").json
+    assert set(report) == {"question", "answers"}
+    assert report["question"] == {"head": head, "relation": relation, "tail": "?"}
+    assert len(report["answers"]) == 3
+    for answer in report["answers"]:
+        assert set(answer) == {"entity", "label", "score", "known"}
+        assert answer["label"] in LANDS or answer["label"].startswith("capital of ")
+        assert isinstance(answer["score"], float)
+        assert isinstance(answer["known"], bool)
+    assert [a["score"] for a in report["answers"]] == sorted((a["score"] for a in report["answers"]), reverse=True)
+
+
+def test_all_three_unknowns(trained: Path) -> None:
+    tails = conjoin("ask", trained, "France", "borders", "--json", "-k", 99).json["answers"]
+    heads = conjoin("ask", trained, "?", "has capital", "capital of Spain", "--json", "-k", 99).json["answers"]
+    relations = conjoin("ask", trained, "France", "?", "Spain", "--json").json["answers"]
+    assert {answer["label"] for answer in tails if answer["known"]} == {"Spain", "Germany"}
+    assert {answer["label"] for answer in heads if answer["known"]} == {"Spain"}
+    assert {(answer["entity"], answer["label"], answer["known"]) for answer in relations} == {
+        ("P1", "borders", True),
+        ("P2", "has capital", False),
+    }
+
+
+def test_answers_as_a_table_show_labels(trained: Path) -> None:
+    out = conjoin("ask", trained, "Q0", "P1", "?", "-k", 16).out
+    assert all(land in out for land in LANDS)
+    assert "known" in out
+    assert "new" in out
+    assert "Q1" not in out
+
+
+def test_only_new(trained: Path) -> None:
+    answers = conjoin("ask", trained, "France", "borders", "--only-new", "-k", 99, "--json").json["answers"]
+    assert len(answers) == 14
+    assert not any(answer["known"] for answer in answers)
+
+
+def test_a_file_of_questions(trained: Path, tmp_path: Path) -> None:
+    questions = [("France", "borders", "?"), ("?", "P2", "C1"), ("Q0", "?", "Spain")]
+    file = write_lines(tmp_path / "q.tsv", questions)
+    report = conjoin("ask", trained, "--file", file, "-k", 2, "--json").json
+    for question, answered in zip(questions, report["questions"], strict=True):
+        alone = conjoin("ask", trained, *question, "-k", 2, "--json").json
+        assert answered == alone
+    out = conjoin("ask", trained, "--file", file, "-k", 2).out
+    assert "France  borders  ?" in out
+    assert "?  P2  C1" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["Frnace", "borders", "?"], "unknown entity 'Frnace'. Did you mean France?"),
+        (["France", "brders"], "unknown relation 'brders'. Did you mean borders?"),
+        (["?", "borders", "?"], "exactly one unknown, this one has 2"),
+        (["France"], "a question has three parts, one of them '?'"),
+        ([], "give one question"),
+        (["France", "borders", "-k", "0"], "k = 0 is too small"),
+        (["--file", "nowhere.tsv"], "nowhere.tsv: there is no such file"),
+        (["France", "borders", "--file", "q.tsv"], "give one question"),
+        (["France", "borders", "--weights", "bset"], "Did you mean best?"),
+    ],
+)
+def test_questions_asked_wrongly(trained: Path, words: list[str], message: str) -> None:
+    ran = conjoin("ask", trained, *words, "--json")
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+
+
+def test_scores_of_given_facts(trained: Path, tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "f.csv", [["France,borders,Spain"], ["Q0,P2,C3"]])
+    report = conjoin("score", trained, file, "--json").json
+    assert report["run"] == str(trained)
+    first, second = report["scores"]
+    assert (first["head"], first["relation"], first["tail"]) == ("Q0", "P1", "Q1")
+    assert first["label"] == "France borders Spain"
+    assert (first["known"], second["known"]) == (True, False)
+    lines = conjoin("score", trained, file).out.splitlines()
+    assert lines[0] == "head\trelation\ttail\tscore\trank\tknown\tlabel"
+    assert lines[1].split("\t")[:3] == ["Q0", "P1", "Q1"]
+    assert lines[2].split("\t")[5:] == ["false", "France has capital capital of Italy"]
+    assert float(lines[1].split("\t")[3]) == pytest.approx(first["score"], rel=1e-5)
+
+
+def test_scoring_reads_any_format_and_reports_bad_lines(trained: Path, tmp_path: Path) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text("object;when;subject;verb\nSpain;1;France;borders\n\nSpain;2\n", encoding="utf-8")
+    words = ("score", trained, file, "--columns", "subject,verb,object", "--delimiter", ";")
+    stopped = conjoin(*words)
+    assert stopped.code == 2
+    assert "f.csv:4: wrong number of columns" in stopped.err
+    assert len(conjoin(*words, "--on-error", "skip", "--json").json["scores"]) == 1
+
+
+def test_similar(trained: Path) -> None:
+    report = conjoin("similar", trained, "France", "-k", 2, "--json").json
+    assert report["entity"] == "France"
+    assert len(report["similar"]) == 2
+    assert {"entity", "label", "score", "known"} == set(report["similar"][0])
+    table = conjoin("similar", trained, "Q0").out
+    assert "similar to Q0" in table
+    assert "Spain" in table
+    assert conjoin("similar", trained, "Frnace").code == 2
+    assert "at least one" in conjoin("similar", trained, "France", "-k", 0).err
+
+
+@pytest.mark.parametrize(
+    ("format", "files"),
+    [
+        ("safetensors", {"run.json", "result.json", "model.safetensors", "graph", "README.md"}),
+        ("parquet", {"entities.parquet", "relations.parquet"}),
+        ("word2vec", {"entities.txt", "relations.txt"}),
+    ],
+)
+def test_export(trained: Path, tmp_path: Path, format: str, files: set[str]) -> None:
+    report = conjoin("export", trained, "-o", tmp_path / "out", "--format", format, "--json").json
+    assert {Path(file).name for file in report["files"]} == files == {f.name for f in (tmp_path / "out").iterdir()}
+    assert conjoin("export", trained, "-o", tmp_path / "out", "--format", format).out.count("\n") == len(files)
+
+
+def test_every_verb_opens_a_bundle(trained: Path, tmp_path: Path) -> None:
+    assert conjoin("export", trained, "-o", tmp_path / "b", "--weights", "best").code == 0
+    for words in (["ask", "France", "borders"], ["similar", "France"]):
+        verb, *rest = words
+        assert (
+            conjoin(verb, tmp_path / "b", *rest, "--json").json
+            == conjoin(verb, trained, *rest, "--weights", "best", "--json").json
+        )
+    ranked = conjoin("rank", tmp_path / "b", "--weights", "best", "--json").json
+    assert ranked["mrr"] == conjoin("rank", trained, "--weights", "best", "--json").json["mrr"]
+    assert library.open(tmp_path / "b").ask("France", "borders")
+
+
+def test_export_used_wrongly(trained: Path, tmp_path: Path) -> None:
+    assert "Did you mean parquet?" in conjoin("export", trained, "-o", tmp_path, "--format", "parqet").err
+    assert "is the run itself" in conjoin("export", trained, "-o", trained).err
+    assert conjoin("export", trained).code == 2

@@ -1,0 +1,117 @@
+"""datasets, fetch, inspect, split, forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import TINY, conjoin, write_lines
+
+import conjoin as library
+from conjoin.algebra.notation import FORMS
+
+CSV = "subject,verb,object,when\nAnn,likes,Bob,2001\nBob,likes,Ann,2002\n" + "".join(
+    f'"Smith, {i}",knows,Ann,{i}\nBob,knows,"Smith, {i}",{i}\n' for i in range(9)
+)
+
+
+def test_datasets() -> None:
+    listed = conjoin("datasets", "--json").json["datasets"]
+    assert [d["name"] for d in listed] == (
+        ["fb15k-237", "wn18rr", "yago3-10", "fb15k", "wn18", "umls", "kinship", "nations", "atlas"]
+    )
+    atlas = listed[-1]
+    assert {"train", "valid", "test", "entities", "relations", "licence", "sources", "folder"} <= set(atlas)
+    assert atlas["folder"]
+    table = conjoin("datasets").out
+    assert "embedded" in table
+    assert "1,079,040" in table
+
+
+def test_fetch_verifies_what_is_here() -> None:
+    assert conjoin("fetch", "atlas", "--json").json["verified"] is True
+    assert "verified" in conjoin("fetch", "ATLAS").out
+
+
+def test_inspect_prints_the_row_of_the_dataset_table() -> None:
+    report = conjoin("inspect", "atlas", "--json").json
+    graph = library.load("atlas")
+    assert report["sizes"] == {
+        "train": len(graph.train),
+        "valid": len(graph.valid),
+        "test": len(graph.test),
+        "entities": graph.n_entities,
+        "relations": graph.n_relations,
+        "examples": 2 * len(graph.train),
+    }
+    out = conjoin("inspect", "atlas", "--relations", 2).out
+    assert "Leakage: mirrored" in out
+    assert "Most frequent relations (2 of 14)" in out
+
+
+def test_inspect_shows_labels(lands: Path) -> None:
+    out = conjoin("inspect", lands).out
+    assert "borders" in out
+    assert "P1" not in out
+    assert "(2 of" not in out
+
+
+def test_a_table_with_columns_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(CSV, encoding="utf-8")
+    words = (file, "--columns", "subject,verb,object")
+    assert conjoin("inspect", *words, "--json").json["sizes"]["relations"] == 2
+    wrong = conjoin("inspect", file, "--columns", "subject,vreb,object")
+    assert wrong.code == 2
+    assert "Did you mean verb?" in wrong.err
+    bad = conjoin("inspect", file)
+    assert bad.code == 2
+    assert "people.csv:1: wrong number of columns" in bad.err
+    assert conjoin("train", *words, *TINY, "-o", tmp_path / "run").code == 0
+    assert "Smith, 3" in conjoin("ask", tmp_path / "run", "Bob", "knows", "-k", 99).out
+
+
+def test_split_is_stored_and_never_changes(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(CSV, encoding="utf-8")
+    words = ("split", file, "--columns", "subject,verb,object", "--valid", "2", "--test", "10%")
+    report = conjoin(*words, "-o", tmp_path / "a", "--json").json
+    assert report["train"] + report["valid"] + report["test"] == 20
+    assert conjoin(*words, "-o", tmp_path / "b").code == 0
+    for name in ("train.txt", "valid.txt", "test.txt"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    again = conjoin(*words, "-o", tmp_path / "a")
+    assert again.code == 2
+    assert "--overwrite" in again.err
+    assert conjoin(*words, "-o", tmp_path / "a", "--overwrite").code == 0
+    assert "is not a size" in conjoin("split", file, "-o", tmp_path / "c", "--valid", "lots").err
+
+
+def test_bad_lines_stop_or_are_counted(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "facts.tsv", [("a", "r", "b"), ("only", "two"), ("b", "r", "a")])
+    stopped = conjoin("inspect", file)
+    assert stopped.code == 2
+    assert "facts.tsv:2: wrong number of columns" in stopped.err
+    skipped = conjoin("inspect", file, "--on-error", "skip", "--json")
+    assert sum(skipped.json["sizes"][split] for split in ("train", "valid", "test")) == 2
+    assert "1" in skipped.err
+
+
+def test_labels_from_a_file(tmp_path: Path) -> None:
+    facts = write_lines(tmp_path / "facts.tsv", [("Q1", "r", "Q2"), ("Q2", "r", "Q1")])
+    labels = write_lines(tmp_path / "labels.tsv", [("Q1", "Köln", "more"), ("Q2", "Bonn", "more")])
+    assert conjoin("train", facts, "--labels", labels, *TINY, "-o", tmp_path / "run").code == 0
+    answers = conjoin("ask", tmp_path / "run", "köln", "r", "--json").json["answers"]
+    assert {answer["label"] for answer in answers} == {"Köln", "Bonn"}
+
+
+@pytest.mark.parametrize("rank", [2, 500])
+def test_forms(rank: int) -> None:
+    listed = conjoin("forms", "--rank", rank, "--json").json
+    assert [form["name"] for form in listed["forms"]] == list(FORMS)
+    for form in listed["forms"]:
+        assert form["form"] == str(FORMS[form["name"]])
+        assert form["parameters_per_relation"] == FORMS[form["name"]].reals(rank)
+    table = conjoin("forms", "--rank", rank).out
+    assert all(name in table for name in FORMS)
+    assert "FiveStar(c=-conj(b), d=conj(a))" in table

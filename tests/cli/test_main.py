@@ -1,0 +1,119 @@
+"""The program as a whole: help, suggestions, exit codes, encodings, pipes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import command, conjoin, spawn
+
+from conjoin.cli import VERBS
+
+NAMES = [verb.__name__ for verb in VERBS]
+
+
+def test_the_verbs() -> None:
+    wanted = "demo datasets fetch inspect split forms train rank ask score similar export"
+    assert set(wanted.split()) <= set(NAMES)
+
+
+def test_help_is_whole_sentences() -> None:
+    ran = conjoin("--help")
+    assert ran.code == 0
+    lines = {line.split()[0]: line for line in ran.out.partition("Commands:")[2].splitlines() if line.strip()}
+    for name in "demo datasets fetch inspect split forms train rank ask score similar export".split():  # noqa: SIM905
+        assert lines[name].endswith("."), lines[name]
+        assert not lines[name].endswith("..."), lines[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_verb_explains_itself_and_speaks_json(name: str) -> None:
+    for flag in ("--help", "-h"):
+        ran = conjoin(name, flag)
+        assert ran.code == 0
+        assert "--json" in ran.out
+        assert "Usage: conjoin" in ran.out
+
+
+@pytest.mark.parametrize("name", ["fetch", "inspect", "split", "forms", "train", "rank", "ask", "score", "similar"])
+def test_examples_stand_on_lines_of_their_own(name: str) -> None:
+    lines = conjoin(name, "--help").out.splitlines()
+    examples = [line.strip() for line in lines if line.startswith("  conjoin ")]
+    assert examples
+    assert not [line for line in examples if line.count("conjoin ") > 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trian"], "Did you mean 'train'"),
+        (["exprot"], "Did you mean 'export'"),
+        (["zzzzzz"], "No such command 'zzzzzz'"),
+        (["train", "atlas", "--epohcs", "3"], "--epochs"),
+        (["rank", "x", "--splt", "test"], "--split"),
+        (["ask", "x", "--only-nwe"], "--only-new"),
+        (["fetch", "ulms"], "Did you mean umls?"),
+        (["inspect", "atals"], "Did you mean atlas?"),
+        (["train"], "Missing argument"),
+        ([], "Usage"),
+    ],
+)
+def test_wrong_words_exit_with_2_and_say_what_was_meant(words: list[str], message: str) -> None:
+    ran = conjoin(*words)
+    assert ran.code == 2
+    assert not ran.out
+    assert message in ran.err
+
+
+def test_version() -> None:
+    ran = conjoin("--version")
+    assert ran.code == 0
+    assert ran.out.startswith("conjoin 0.")
+    assert "torch" in ran.out
+
+
+def test_failures_of_the_system_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> None:
+        raise OSError(28, "No space left on device", "runs/x")
+
+    monkeypatch.setattr("conjoin.graph.named.catalogue.catalogue", full)
+    ran = conjoin("datasets")
+    assert (ran.code, ran.out, ran.err) == (1, "", "error: runs/x: No space left on device\n")
+
+
+def test_a_terminal_without_unicode() -> None:
+    table = spawn("forms", PYTHONIOENCODING="ascii")
+    assert table.code == 0
+    assert "Compl\\u03b5x" in table.out
+    listed = spawn("forms", "--json", PYTHONIOENCODING="ascii").json
+    assert "Complεx" in [form["paper"] for form in listed["forms"]]
+
+
+def test_a_reader_that_leaves_early_is_no_error_message() -> None:
+    process = subprocess.Popen(command("forms"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    process.wait()
+
+
+def test_every_json_is_one_object(lands: Path, trained: Path, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("Q0\tP1\tQ1\n")
+    for words in (
+        ["datasets"],
+        ["fetch", "atlas"],
+        ["inspect", lands],
+        ["split", lands, "-o", tmp_path / "split"],
+        ["forms"],
+        ["rank", trained],
+        ["ask", trained, "Q0", "P1"],
+        ["score", trained, facts],
+        ["similar", trained, "Q0"],
+        ["export", trained, "-o", tmp_path / "out"],
+    ):
+        assert json.dumps(conjoin(*words, "--json").json)

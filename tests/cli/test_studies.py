@@ -1,0 +1,181 @@
+"""`conjoin study`: killed, doubled, narrowed, and what it tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.commands import command, conjoin
+from tests.study.small import TEXT, small_study
+
+from conjoin.study.folder import RunFolder
+from conjoin.study.schedule import finished
+from conjoin.study.study import Study
+
+ON_THE_ATLAS = """
+name = "killed"
+seeds = 2
+rows = [
+    { name = "complex", form = "complex", settings = "all" },
+    { name = "5star-conj", form = "5star-conj", settings = "all" },
+]
+
+[defaults]
+validate_every = 3
+
+[datasets.atlas]
+graph = "atlas"
+
+[settings.atlas]
+all = { rank = 4, epochs = 8, batch = 500 }
+"""
+KILLS = 5
+
+
+def started(*words: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def epochs_written(root: Path) -> int:
+    return sum(file.read_bytes().count(b"\n") for file in root.rglob("events.jsonl"))
+
+
+def wait_for_another_epoch(root: Path, process: subprocess.Popen[str]) -> None:
+    before, patience = epochs_written(root), time.monotonic() + 60
+    while epochs_written(root) <= before and process.poll() is None:
+        assert time.monotonic() < patience, "no epoch was finished in a minute"
+        time.sleep(0.01)
+
+
+def told_without_clocks(folder: RunFolder) -> dict[str, Any]:
+    clocks = ("seconds_per_epoch", "seconds_last_epoch", "seconds_total", "peak_bytes", "files")
+    result = {key: value for key, value in folder.result.items() if key not in clocks}
+    events = [{key: value for key, value in event.items() if key != "seconds"} for event in folder.events]
+    ranks = {split: folder.ranks_file(split).read_bytes() for split in ("valid", "test")}
+    return {"id": folder.run.id, "result": result, "events": events, "ranks": ranks}
+
+
+def test_killed_five_times_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
+    file = tmp_path / "killed.toml"
+    file.write_text(ON_THE_ATLAS, encoding="utf-8")
+    chance, kills = random.Random(1), 0
+    root = tmp_path / "killed"
+    run = ("study", "run", file, "--device", "cpu", "--checkpoint-epochs", 1)
+    while kills < KILLS:
+        process = started(*run, "--root", root)
+        wait_for_another_epoch(root, process)
+        time.sleep(chance.uniform(0, 0.25))
+        if process.poll() is not None:
+            break
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        kills += 1
+    assert kills == KILLS, "the study was done before it could be killed so often: give it more epochs"
+    for place in (root, tmp_path / "undisturbed"):
+        done = subprocess.run(command(*run, "--root", place), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    study = Study.read(file)
+    killed, undisturbed = (
+        {cell.title: told_without_clocks(folder) for cell, folder in finished(study, place)}
+        for place in (root, tmp_path / "undisturbed")
+    )
+    assert len(killed) == 4
+    assert killed == undisturbed
+    assert all(len(told["events"]) == 8 for told in killed.values())
+    assert not list(root.rglob("*.part"))
+
+
+def test_two_processes_finish_each_run_once(tmp_path: Path) -> None:
+    study = small_study(tmp_path, text=TEXT.replace("seeds = 2", "seeds = 8").replace("epochs = 6", "epochs = 60"))
+    run = ("study", "run", study.file, "--root", tmp_path / "out", "--device", "cpu", "--json")
+    processes = [started(*run) for _ in range(2)]
+    told = [json.loads(process.communicate(timeout=100)[0]) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    done = [{(each["row"], each["seed"]) for each in one["outcomes"] if each["end"] == "done"} for one in told]
+    assert not done[0] & done[1]
+    assert len(done[0]) + len(done[1]) == 16
+    for one in told:
+        assert {each["end"] for each in one["outcomes"]} <= {"done", "elsewhere"}
+        assert one["counts"]["done"] == 16
+    assert all(len(folder.events) == 60 for _, folder in finished(study, tmp_path / "out"))
+
+
+def test_run_status_and_narrowing(tmp_path: Path) -> None:
+    study = small_study(tmp_path)
+    where = (study.file, "--root", tmp_path / "out", "--device", "cpu")
+    before = conjoin("study", "status", *where, "--json").json
+    assert before["counts"] == {"done": 0, "running": 0, "half done": 0, "failed": 0, "missing": 4, "no data": 0}
+    assert "probe" in before["estimated_by"]
+    ran = conjoin("study", "run", *where, "--only", "row=tied", "--seeds", "1", "--json")
+    assert ran.json["counts"]["done"] == 1
+    assert [(each["row"], each["seed"], each["end"]) for each in ran.json["outcomes"]] == [("tied", 1, "done")]
+    assert "own tied seed 1: test MRR" in ran.err
+    folder = RunFolder(Path(ran.json["cells"][0]["folder"]))
+    told = json.loads(folder.settings_file.read_text(encoding="utf-8"))
+    assert told["command"] == "conjoin study run small.toml --only dataset=own,row=tied --seeds 1"
+    after = conjoin("study", "status", *where, "--json").json
+    assert after["counts"]["done"] == 1
+    assert after["estimated_by"].startswith("1 finished run on ")
+    assert after["remaining_seconds"] == pytest.approx(sum(cell["estimated_seconds"] or 0 for cell in after["cells"]))
+    shown = conjoin("study", "status", *where)
+    assert "4 runs: 1 done, 3 missing" in shown.out
+    assert "will take about" in shown.out
+    assert conjoin("study", "run", *where).out.startswith("4 runs: 4 done")
+    assert conjoin("study", "status", *where, "--json").json["remaining_seconds"] is None
+
+
+def test_failures_and_absent_data_are_told(tmp_path: Path) -> None:
+    text = TEXT.replace(
+        '"complex" },\n]', '"complex" },\n    { name = "wild", form = "complex", settings = "wild" },\n]'
+    )
+    text = text.replace("[settings.own]", '[datasets.gone]\ngraph = "gone"\n\n[settings.own]').replace("seeds = 2", "")
+    text += "\n[settings.gone]\ncomplex = { rank = 4, epochs = 1 }\nwild = { rank = 4, epochs = 1 }\n"
+    study = small_study(tmp_path, text=text)
+    where = (study.file, "--root", tmp_path / "out", "--device", "cpu")
+    ran = conjoin("study", "run", *where)
+    assert ran.code == 1
+    assert "failed: own wild seed 0: Diverged" in ran.out
+    assert ran.err.count("data not here") == 1
+    shown = conjoin("study", "status", *where)
+    assert shown.code == 0
+    assert "6 runs: 2 done, 1 failed, 3 without data" in shown.out
+    assert "data not here" in shown.out
+    again = conjoin("study", "run", *where, "--retry-failed", "--json")
+    assert again.code == 1
+    assert [each["end"] for each in json.loads(again.out)["outcomes"]] == ["failed"]
+
+
+def test_wrong_use_is_answered(tmp_path: Path) -> None:
+    study = small_study(tmp_path)
+    for words, complaint in (
+        (("study", "run", tmp_path / "no.toml"), "cannot be read"),
+        (("study", "run", study.file, "--only", "row=tie"), "Did you mean tied"),
+        (("study", "status", study.file, "--seeds", "x"), "write numbers and spans"),
+    ):
+        ran = conjoin(*words)
+        assert (ran.code, ran.out) == (2, "")
+        assert complaint in ran.err
+
+
+def test_a_limit_of_time_is_kept_and_gone_on_from(tmp_path: Path) -> None:
+    study = small_study(tmp_path)
+    where = (study.file, "--root", tmp_path / "out", "--device", "cpu")
+    stopped = conjoin("study", "run", *where, "--max-minutes", "0", "--json")
+    assert {each["end"] for each in stopped.json["outcomes"]} == {"stopped"}
+    assert conjoin("study", "run", *where, "--max-minutes", "10", "--json").json["counts"]["done"] == 4
+
+
+def test_default_root_is_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = small_study(tmp_path / "studies")
+    monkeypatch.chdir(tmp_path)
+    assert conjoin("study", "run", os.path.relpath(study.file), "--only", "row=tied", "--seeds", "0").code == 0
+    assert (tmp_path / "studies" / "results" / "small" / "own" / "tied").is_dir()
+    told = next((tmp_path / "studies" / "results").rglob("run.json")).read_text(encoding="utf-8")
+    assert "conjoin study run studies/small.toml --only" in told

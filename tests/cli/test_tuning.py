@@ -1,0 +1,51 @@
+"""`conjoin tune`, and `conjoin train --settings` with what it found."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import conjoin
+from tests.study.small import small_study
+
+pytest.importorskip("optuna", reason="tuning needs the extra `tune`")
+
+
+def test_what_is_found_can_be_trained_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_study(tmp_path)
+    search = (
+        "tune",
+        "./own",
+        "--form",
+        "complex",
+        "--rank",
+        4,
+        "--epochs",
+        4,
+        "--validate-every",
+        2,
+        "--device",
+        "cpu",
+    )
+    found = conjoin(*search, "--trials", 3, "-o", "found.toml")
+    assert found.code == 0, found.err
+    assert found.err.count("valid MRR") == 3
+    assert (tmp_path / "runs" / "tune.db").exists()
+    assert tomllib.loads(found.out) == tomllib.loads((tmp_path / "found.toml").read_text(encoding="utf-8"))
+    again = conjoin(*search, "--trials", 3, "--json").json
+    assert tomllib.loads(found.out)["settings"]["own"]["complex"] == again["settings"]
+    train = ("train", "./own", "--form", "complex", "--device", "cpu", "--json")
+    trained = conjoin(*train, "--settings", "found.toml").json
+    assert trained["epochs"] == again["settings"]["epochs"]
+    assert trained["valid"]["mrr"] == again["valid_mrr"]
+    overruled = conjoin(*train, "--settings", "found.toml", "--epochs", 1).json
+    assert overruled["epochs"] == 1
+
+
+def test_unknown_grids_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = conjoin("tune", "atlas", "--grid", "papr")
+    assert ran.code == 2
+    assert "Did you mean paper" in ran.err

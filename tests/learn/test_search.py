@@ -1,0 +1,77 @@
+"""Searches, grids, and the block of settings that they end in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conjoin.errors import FormError, UnknownName, UsageError
+from conjoin.graph.graph import Graph
+from conjoin.learn.recipe import Recipe
+from conjoin.learn.search import GRIDS, Attempt, Search, block, grid_of, read_block
+from conjoin.study.study import Study
+
+PAPER = Path(__file__).resolve().parents[2] / "studies" / "paper.toml"
+GRAPH = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], name="own")
+
+
+def test_the_grid_of_the_paper_has_432_points() -> None:
+    assert Search(form="5star", grid=GRIDS["paper"]).strategy == "grid-432"
+    assert grid_of("paper") == grid_of(str(PAPER)) == GRIDS["paper"]
+
+
+def test_grids_that_are_not_there_are_said(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="Did you mean paper"):
+        grid_of("papr")
+    (tmp_path / "a.toml").write_text("lr = [0.1]", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"write \[grid\]"):
+        grid_of(str(tmp_path / "a.toml"))
+
+
+@pytest.mark.parametrize(
+    ("grid", "complaint"),
+    [
+        ({"lrate": (0.1,)}, "no setting 'lrate'"),
+        ({"lr": (0.1, "fast")}, "should be of type float"),
+        ({"rank": (4, 5)}, "even rank"),
+        ({"optimizer": ("adagrad", "adm")}, "Did you mean adam"),
+    ],
+)
+def test_a_grid_is_checked_before_the_first_trial(grid: dict[str, tuple[object, ...]], complaint: str) -> None:
+    with pytest.raises((UsageError, FormError), match=complaint):
+        Search(form="complex", grid=grid)
+
+
+def test_impossible_searches_are_refused() -> None:
+    with pytest.raises(UsageError, match="trials = 0"):
+        Search(form="complex", trials=0)
+    with pytest.raises(UnknownName, match="complx"):
+        Search(form="complx")
+
+
+def test_the_block_is_what_train_and_a_study_read(tmp_path: Path) -> None:
+    settings = {"rank": 8, "batch": 200, "n3": 2.5e-3, "lr": 0.05, "optimizer": "adam"}
+    attempt = Attempt(number=3, settings=settings, state="complete", mrr=0.5, epoch=15)
+    text = block(GRAPH, Search(form="complex-conj"), attempt)
+    file = tmp_path / "found.toml"
+    file.write_text(text, encoding="utf-8")
+    expected = {**settings, "epochs": 15}
+    assert read_block(file, "own", "complex-conj") == expected
+    assert read_block(file, "another", "5star") == expected
+    (tmp_path / "study.toml").write_text(
+        'name = "s"\nrows = [{ name = "a", form = "complex-conj" }]\n[datasets.own]\ngraph = "own"\n' + text,
+        encoding="utf-8",
+    )
+    found = Study.read(tmp_path / "study.toml").settings["own"]["complex-conj"]
+    assert found.rank == 8
+    assert found.recipe == Recipe(epochs=15, batch=200, n3=2.5e-3, lr=0.05, optimizer="adam")
+
+
+def test_a_file_of_several_blocks_is_asked_for_the_fitting_one(tmp_path: Path) -> None:
+    file = tmp_path / "plain.toml"
+    file.write_text("rank = 4\nlr = 0.5\n", encoding="utf-8")
+    assert read_block(file, "x", "complex") == {"rank": 4, "lr": 0.5}
+    assert read_block(PAPER, "wn18rr", "5star")["epochs"] == 600
+    with pytest.raises(UsageError, match="no settings for quate on wn18rr; it has them for FB15K-237 complex"):
+        read_block(PAPER, "wn18rr", "quate")

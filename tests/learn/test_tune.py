@@ -1,0 +1,128 @@
+"""Searching settings with Optuna."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conjoin.errors import NotInstalled, UsageError
+from conjoin.graph.graph import Graph
+from conjoin.learn.recipe import Recipe
+from conjoin.learn.search import Search
+from conjoin.learn.train import train
+from conjoin.learn.tune import best, tune
+from conjoin.model.model import Model
+from conjoin.ranking.rank import rank
+
+pytest.importorskip("optuna", reason="tuning needs the extra `tune`")
+
+
+def graph_of(valid: int = 15) -> Graph:
+    chance = random.Random(0)
+    facts = sorted({(chance.randrange(20), chance.randrange(3)) for _ in range(60)})
+    triples = [(f"e{head}", f"r{step}", f"e{(head + 3 * step + 1) % 20}") for head, step in facts]
+    chance.shuffle(triples)
+    return Graph.from_triples(triples[valid:], valid=triples[:valid], name="ring")
+
+
+def search_in(folder: Path, **changes: object) -> Search:
+    plain: dict[str, object] = {"form": "complex", "rank": 4, "epochs": 4, "validate_every": 2, "trials": 4}
+    return Search(**{**plain, "storage": f"sqlite:///{folder / 'tune.db'}", **changes})  # type: ignore[arg-type]
+
+
+def test_the_best_settings_reach_their_mrr_again(tmp_path: Path) -> None:
+    graph, search = graph_of(), search_in(tmp_path, prune=False)
+    attempts = list(tune(graph, search))
+    assert [attempt.number for attempt in attempts] == [0, 1, 2, 3]
+    assert {attempt.state for attempt in attempts} == {"complete"}
+    winner = best(graph, search)
+    assert winner.mrr == max(attempt.mrr or 0 for attempt in attempts)
+    settings = {**winner.settings, "epochs": winner.epoch}
+    model = Model("complex", graph.n_entities, graph.n_relations, rank=settings.pop("rank"), seed=0)
+    list(train(model, graph, Recipe.from_mapping(settings), seed=0))
+    assert rank(model, graph, "valid").mrr() == winner.mrr
+
+
+def test_a_search_goes_on_where_it_was_left_and_draws_the_same(tmp_path: Path) -> None:
+    graph = graph_of()
+    (tmp_path / "other").mkdir()
+    once = list(tune(graph, search_in(tmp_path / "other", epochs=2)))
+    first = list(tune(graph, search_in(tmp_path, trials=2, epochs=2)))
+    second = list(tune(graph, search_in(tmp_path, trials=4, epochs=2)))
+    assert [attempt.number for attempt in second] == [2, 3]
+    assert [attempt.settings for attempt in first + second] == [attempt.settings for attempt in once]
+    assert list(tune(graph, search_in(tmp_path, trials=4, epochs=2))) == []
+
+
+def test_a_grid_is_walked_once_and_ends(tmp_path: Path) -> None:
+    grid = {"lr": (0.01, 0.1), "n3": (0.0, 0.1), "rank": (2, 4)}
+    search = search_in(tmp_path, grid=grid, trials=100, epochs=2)
+    points = [tuple(sorted(attempt.settings.items())) for attempt in tune(graph_of(), search)]
+    assert len(points) == len(set(points)) == 8
+
+
+def test_what_stays_below_the_median_is_cut_short(tmp_path: Path) -> None:
+    grid = {"lr": (0.3, 0.31, 0.32, 0.33, 0.34, 0.35, 0.36, 1e-9, 2e-9, 3e-9, 4e-9, 5e-9), "batch": (20,)}
+    search = search_in(tmp_path, grid=grid, trials=12, epochs=30)
+    attempts = list(tune(graph_of(), search))
+    slow = [attempt for attempt in attempts[5:] if attempt.settings["lr"] < 0.1]
+    assert slow
+    assert {attempt.state for attempt in slow} == {"pruned"}
+    assert all(attempt.epoch < 30 for attempt in slow)
+    assert best(graph_of(), search).settings["lr"] > 0.1
+
+
+def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(tmp_path: Path) -> None:
+    grid = {"lr": (0.1, 1e38), "initial_scale": (1e15,)}
+    attempts = list(tune(graph_of(), search_in(tmp_path, grid=grid, trials=2)))
+    failed = [attempt for attempt in attempts if attempt.state == "failed"]
+    assert len(attempts) == 2
+    assert failed
+    assert "not finite" in failed[0].reason
+
+
+def test_one_storage_holds_one_search_of_a_name(tmp_path: Path) -> None:
+    list(tune(graph_of(), search_in(tmp_path, trials=1, epochs=2)))
+    with pytest.raises(UsageError, match="with another epochs"):
+        list(tune(graph_of(), search_in(tmp_path, trials=1, epochs=4)))
+    with pytest.raises(UsageError, match="with another checksum"):
+        list(tune(graph_of(valid=14), search_in(tmp_path, trials=1, epochs=2)))
+
+
+def test_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="no validation triples"):
+        next(tune(graph_of(valid=0), search_in(tmp_path)))
+    with pytest.raises(UsageError, match="cannot be used"):
+        next(tune(graph_of(), search_in(tmp_path, storage="nosuchbase://x")))
+    with pytest.raises(UsageError, match="no trial was completed"):
+        best(graph_of(), search_in(tmp_path))
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(NotInstalled, match=r"conjoin\[tune\]"):
+        next(tune(graph_of(), search_in(tmp_path)))
+
+
+WORKER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from tests.learn.test_tune import graph_of, search_in
+from conjoin.learn.tune import tune
+grid = {"lr": (0.01, 0.02, 0.05, 0.1), "n3": (0.0, 0.1, 0.2)}
+for attempt in tune(graph_of(), search_in(Path(sys.argv[1]), grid=grid, trials=12, epochs=2)):
+    print(sorted(attempt.settings.items()))
+"""
+
+
+def test_two_workers_share_a_search(tmp_path: Path) -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    command = [sys.executable, "-c", WORKER, str(tmp_path), root]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    told = [worker.communicate(timeout=60)[0].splitlines() for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0]
+    points = told[0] + told[1]
+    assert len(set(points)) == 12
+    assert len(points) <= 13

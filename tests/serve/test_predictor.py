@@ -1,0 +1,189 @@
+"""Answers in the user's own names, from runs that are whole."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import conjoin
+from conjoin.errors import ConjoinError, GraphError, RunError, UnknownName, UsageError
+from conjoin.graph.graph import Graph
+from conjoin.learn.recipe import Recipe
+from conjoin.serve.predictor import Predictor, open_run
+from conjoin.study.execute import Conduct, execute
+from conjoin.study.folder import RunFolder
+from conjoin.study.run import Run
+
+FACTS = [("Q1", "P1", "Q2"), ("Q2", "P1", "Q3"), ("Q3", "P1", "Q4"), ("Q4", "P2", "Q1"), ("Q1", "P2", "Q3")]
+LABELS = {"Q1": "France", "Q2": "Spain", "Q3": "Georgia", "Q4": "Georgia"}
+GRAPH = Graph.from_triples(
+    FACTS, [("Q2", "P2", "Q4")], [("Q3", "P2", "Q2")], labels=LABELS, relation_labels={"P1": "borders"}, name="g"
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    settings = Run.of(GRAPH, "5star-conj", rank=4, recipe=Recipe(epochs=3, batch=4, validate_every=1))
+    return execute(settings, GRAPH, tmp_path_factory.mktemp("runs") / "g").path
+
+
+@pytest.fixture(scope="module")
+def predictor(run: Path) -> Predictor:
+    return conjoin.open(run)
+
+
+def scores(predictor: Predictor, h: int, r: int) -> list[float]:
+    found = predictor.model.scores(torch.tensor([h]), torch.tensor([r]))[0].tolist()
+    return [float(score) for score in found]
+
+
+def test_tails_are_those_of_the_scores(predictor: Predictor) -> None:
+    answers = predictor.ask("France", "borders", k=10)
+    expected = scores(predictor, 0, 0)
+    assert [answer.entity for answer in answers] == [f"Q{i + 1}" for i in np.argsort(expected)[::-1]]
+    for answer in answers:
+        assert math.isclose(answer.score, expected[int(answer.entity[1]) - 1], rel_tol=1e-5, abs_tol=1e-7)
+        assert answer.label == LABELS[answer.entity]
+        assert answer.known == (answer.entity == "Q2")
+
+
+def test_heads_are_asked_of_the_reciprocal(predictor: Predictor) -> None:
+    answers = predictor.ask("?", "P2", "Q3", k=4)
+    expected = scores(predictor, 2, 1 + GRAPH.n_relations)
+    assert [answer.entity for answer in answers] == [f"Q{i + 1}" for i in np.argsort(expected)[::-1]]
+    assert {answer.entity for answer in answers if answer.known} == {"Q1"}
+
+
+def test_relations_between_two_entities(predictor: Predictor) -> None:
+    answers = predictor.ask("Q1", None, "Q3")
+    expected = {"P1": scores(predictor, 0, 0)[2], "P2": scores(predictor, 0, 1)[2]}
+    assert [answer.entity for answer in answers] == sorted(expected, key=lambda name: -expected[name])
+    assert {answer.entity: answer.known for answer in answers} == {"P1": False, "P2": True}
+    assert {answer.entity: answer.label for answer in answers} == {"P1": "borders", "P2": "P2"}
+    assert [answer.entity for answer in predictor.ask("Q1", "?", "Q3", only_new=True)] == ["P1"]
+
+
+def test_only_new_leaves_out_all_that_is_known_anywhere(predictor: Predictor) -> None:
+    for head in GRAPH.entities.names:
+        for relation in GRAPH.relations.names:
+            answers = predictor.ask(head, relation, k=99, only_new=True)
+            assert not any(answer.known for answer in answers)
+            facts = GRAPH.known.tails_of(GRAPH.entities.find(head), GRAPH.relations.find(relation))
+            assert len(answers) == GRAPH.n_entities - len(facts)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (("Frnace", "borders", "?"), r"unknown entity 'Frnace'\. Did you mean France\?"),
+        (("France", "brders", "?"), r"unknown relation 'brders'\. Did you mean borders\?"),
+        (("Georgia", "borders", "?"), r"2 have that label: use one of the names Q3, Q4"),
+        (("?", "borders", "?"), "exactly one unknown, this one has 2"),
+        (("France", "borders", "Spain"), "exactly one unknown, this one has 0"),
+    ],
+)
+def test_questions_that_cannot_be_answered(predictor: Predictor, question: tuple[str, str, str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        predictor.ask(*question)
+
+
+@pytest.mark.parametrize("k", [0, -3])
+def test_too_few_answers(predictor: Predictor, k: int) -> None:
+    with pytest.raises(UsageError, match="at least one"):
+        predictor.ask("France", "borders", k=k)
+    with pytest.raises(UsageError, match="at least one"):
+        predictor.similar("France", k)
+
+
+def test_given_facts_are_scored_in_order(predictor: Predictor) -> None:
+    wanted = [("France", "borders", "Spain"), ("Q4", "P1", "Q4"), ("Q1", "P2", "Q3")]
+    scored = predictor.score(wanted)
+    assert [(line.head, line.relation, line.tail) for line in scored] == [
+        ("Q1", "P1", "Q2"),
+        ("Q4", "P1", "Q4"),
+        ("Q1", "P2", "Q3"),
+    ]
+    assert scored[0].label == "France borders Spain"
+    assert [line.known for line in scored] == [True, False, True]
+    for line, (h, r, t) in zip(scored, [(0, 0, 1), (3, 0, 3), (0, 1, 2)], strict=True):
+        expected = scores(predictor, h, r)
+        assert math.isclose(line.score, expected[t], rel_tol=1e-5, abs_tol=1e-7)
+        hidden = set(GRAPH.known.tails_of(h, r).tolist()) - {t}
+        assert line.rank == 1 + sum(s > expected[t] for i, s in enumerate(expected) if i not in hidden)
+    assert predictor.score([]) == []
+
+
+def test_similar_entities(predictor: Predictor) -> None:
+    rows = predictor.model.entities.weight.double()
+    cosines = torch.nn.functional.cosine_similarity(rows, rows[:1], dim=1).tolist()
+    answers = predictor.similar("France", 9)
+    assert [answer.entity for answer in answers] == [f"Q{i + 1}" for i in np.argsort(cosines)[::-1] if i != 0]
+    assert {answer.entity for answer in answers if answer.known} == {"Q2", "Q3", "Q4"}
+
+
+def test_last_and_best_weights(run: Path, predictor: Predictor) -> None:
+    result = RunFolder(run).result
+    best = open_run(run, weights="best")
+    assert conjoin.rank(best.model, GRAPH, "valid").mrr() == result["best"]["valid"]["mrr"]
+    assert conjoin.rank(predictor.model, GRAPH, "valid").mrr() == result["last"]["valid"]["mrr"]
+    with pytest.raises(UnknownName, match=r"unknown weights 'bset'\. Did you mean best\?"):
+        open_run(run, weights="bset")
+
+
+def copied(run: Path, target: Path) -> Path:
+    import shutil
+
+    return Path(shutil.copytree(run, target))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run.json",
+        "result.json",
+        "model.safetensors",
+        "graph/graph.json",
+        "graph/entities.parquet",
+        "graph/triples.parquet",
+    ],
+)
+def test_a_damaged_run_is_never_opened(run: Path, tmp_path: Path, name: str) -> None:
+    file = copied(run, tmp_path / "run") / name
+    whole = file.read_bytes()
+    flipped = [bytearray(whole) for _ in range(12)]
+    for number, copy in enumerate(flipped):
+        copy[number * len(whole) // 12] ^= 2
+    for content in (b"", whole[: len(whole) // 2], whole[:-2], *map(bytes, flipped)):
+        file.write_bytes(content)
+        with pytest.raises((RunError, GraphError), match=r"damaged|cannot be read"):
+            open_run(tmp_path / "run")
+    file.unlink()
+    with pytest.raises(ConjoinError):
+        open_run(tmp_path / "run")
+
+
+def test_the_graph_of_another_run_is_refused(run: Path, tmp_path: Path) -> None:
+    from conjoin.graph.files.store import save_graph
+
+    place = copied(run, tmp_path / "run")
+    save_graph(replace(GRAPH, test=GRAPH.test[:0]), place / "graph")
+    with pytest.raises(RunError, match="is not the one that the run was trained on"):
+        open_run(place)
+
+
+def test_what_cannot_be_opened_says_why(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="there is no run folder"):
+        open_run(tmp_path / "nowhere")
+    with pytest.raises(RunError, match=r"it has no run\.json"):
+        open_run(tmp_path)
+    lean = execute(RunFolder(run).run, GRAPH, tmp_path / "lean", conduct=Conduct(keep_model=False))
+    with pytest.raises(RunError, match="holds no weights: they were not kept"):
+        open_run(lean.path)
+    lean.result_file.unlink()
+    with pytest.raises(RunError, match="is not finished"):
+        open_run(lean.path)

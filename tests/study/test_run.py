@@ -1,0 +1,92 @@
+"""A run's identity: what changes the numbers is in it, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conjoin.errors import ConjoinError, FormError, RunError, UnknownName, UsageError
+from conjoin.graph.graph import Graph
+from conjoin.learn.recipe import Recipe
+from conjoin.study.run import Run
+
+GRAPH = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], name="my graph/é")
+RUN = Run.of(GRAPH, "5star-conj", rank=4, recipe=Recipe(epochs=2, validate_every=1))
+
+
+def test_a_name_and_its_text_are_one_run() -> None:
+    same = Run.of(GRAPH, " FiveStar( d=conj(a), c = conj(b) ) ", rank=4, recipe=RUN.recipe)
+    assert same == RUN
+    assert hash(same) == hash(RUN)
+    assert RUN.form == "FiveStar(c=conj(b), d=conj(a))"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"checksum": "0" * 64},
+        {"form": "FiveStar()"},
+        {"rank": 5},
+        {"seed": 1},
+        {"weights": "best"},
+        {"recipe": Recipe(epochs=3, validate_every=1)},
+        {"recipe": Recipe(epochs=2, validate_every=1, precision="tf32")},
+    ],
+)
+def test_every_setting_changes_the_id(change: dict[str, Any]) -> None:
+    assert replace(RUN, **change).id != RUN.id
+
+
+def test_the_name_of_the_graph_does_not() -> None:
+    assert replace(RUN, data="another name").id == RUN.id
+    assert len(RUN.id) == 16
+    int(RUN.id, 16)
+
+
+def test_the_id_is_the_same_in_every_process() -> None:
+    """Written down: folders of studies are named by it, so a change makes every finished run start again."""
+    plain = Run(data="x", checksum="c" * 64, form="ComplEx()", rank=8, recipe=Recipe(), seed=3)
+    assert plain.id == "a8e9716578b2269f"
+
+
+def test_the_title_is_a_folder_name_everywhere() -> None:
+    assert RUN.title == f"my_graph__-5star-conj-{RUN.id[:8]}"
+    long = Run.of(replace(GRAPH, name="../" + "x" * 300), "FiveStar(c=-b, quotient=mobius)", rank=4, recipe=Recipe())
+    assert len(long.title) < 80
+    assert "/" not in long.title
+    assert not long.title.startswith(".")
+
+
+def test_json_comes_back() -> None:
+    assert Run.from_json(RUN.to_json()) == RUN
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {},
+        [],
+        None,
+        {**RUN.to_json(), "colour": "red"},
+        {k: v for k, v in RUN.to_json().items() if k != "rank"},
+        {**RUN.to_json(), "recipe": None},
+        {**RUN.to_json(), "recipe": {"epohcs": 3}},
+        {**RUN.to_json(), "recipe": {"epochs": "3"}},
+    ],
+)
+def test_what_is_no_run_is_refused(stored: Any) -> None:
+    with pytest.raises(ConjoinError, match=r"settings of a run|has no setting|should be of type"):
+        Run.from_json(stored)
+
+
+def test_settings_that_contradict_themselves() -> None:
+    with pytest.raises(UnknownName, match=r"unknown weights 'bset'\. Did you mean best\?"):
+        replace(RUN, weights="bset")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="set validate_every too"):
+        replace(RUN, weights="best", recipe=Recipe())
+    with pytest.raises(FormError, match="even rank"):
+        Run.of(GRAPH, "complex", rank=3, recipe=Recipe())
+    with pytest.raises(RunError, match="not the settings of a run"):
+        Run.from_json({"recipe": {}})

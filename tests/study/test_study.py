@@ -1,0 +1,260 @@
+"""What a study says, and what it refuses to say."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+from subprocess import run as shell
+
+import pytest
+
+from conjoin.errors import UsageError
+from conjoin.learn.recipe import Recipe
+from conjoin.learn.search import GRIDS
+from conjoin.study.study import Row, Study
+
+ROOT = Path(__file__).resolve().parents[2]
+STUDIES = ROOT / "studies"
+
+TINY = """
+name = "tiny"
+title = "Two forms"
+seeds = 3
+rows = [
+    { name = "complex", form = "complex", symbol = "ComplEx" },
+    { name = "tied", form = "complex-conj", options = { layout = "published" }, settings = "complex", seeds = [5, 7] },
+    { name = "half", form = "complex", settings = "complex", rank_factor = 0.5, group = "control", seeds = 1 },
+]
+comparisons = [{ a = "complex", b = "tied" }]
+
+[defaults]
+validate_every = 2
+
+[datasets.A]
+graph = "umls"
+
+[datasets.B]
+graph = "graphs/own"
+
+[settings.A]
+complex = { rank = 64, epochs = 20, lr = 0.2 }
+
+[settings.B]
+complex = { rank = 8, validate_every = 0 }
+
+[published.A]
+complex = { mrr = 0.93, mrr_pm = 0.001, runs = 17 }
+
+[published_tests.A]
+mrr = [{ a = "complex", b = "tied", h = 0, p = 0.2 }]
+"""
+
+
+def written(folder: Path, text: str, *, name: str = "tiny.toml") -> Path:
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_cells_are_datasets_times_rows_times_seeds(tmp_path: Path) -> None:
+    study = Study.read(written(tmp_path, TINY))
+    told = [(cell.dataset, cell.row.name, cell.seed, cell.rank, cell.recipe.validate_every) for cell in study.cells()]
+    assert told == [
+        ("A", "complex", 0, 64, 2),
+        ("A", "complex", 1, 64, 2),
+        ("A", "complex", 2, 64, 2),
+        ("A", "tied", 5, 64, 2),
+        ("A", "tied", 7, 64, 2),
+        ("A", "half", 0, 32, 2),
+        ("B", "complex", 0, 8, 0),
+        ("B", "complex", 1, 8, 0),
+        ("B", "complex", 2, 8, 0),
+        ("B", "tied", 5, 8, 0),
+        ("B", "tied", 7, 8, 0),
+        ("B", "half", 0, 4, 0),
+    ]
+    assert study.cells()[3].row.form_text == "complex-conj(layout=published)"
+    assert study.cells()[0].recipe == Recipe(epochs=20, lr=0.2, validate_every=2)
+    assert study.comparisons[0].datasets == ("A", "B")
+    assert study.published["A"]["complex"].hits1 is None
+    assert study.source("A") == "umls"
+    assert study.source("B") == str(tmp_path / "graphs" / "own")
+
+
+def test_the_folder_names_what_it_is_about_and_changes_with_what_changes_the_numbers(tmp_path: Path) -> None:
+    file = written(tmp_path, TINY)
+    cells = Study.read(file).cells()
+    assert len({cell.folder for cell in cells}) == len(cells)
+    assert cells[0].folder.parts[:3] == ("tiny", "A", "complex")
+    assert cells[0].folder.name == f"seed-0-{cells[0].id}"
+    slower = Study.read(written(tmp_path, TINY.replace("lr = 0.2", "lr = 0.3"))).cells()
+    renamed = Study.read(written(tmp_path, TINY.replace('"Two forms"', '"Three"').replace('"ComplEx"', '"C"'))).cells()
+    assert slower[0].id != cells[0].id
+    assert [cell.id for cell in renamed] == [cell.id for cell in cells]
+    moved = Study.read(written(tmp_path, TINY, name="elsewhere.toml")).cells()
+    assert [cell.folder for cell in moved] == [cell.folder for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "complaint"),
+    [
+        ('title = "Two forms"', 'titel = "Two forms"', "Did you mean title"),
+        ("epochs = 20", "epoch = 20", "Did you mean epochs"),
+        ("seeds = 3", "seeds = [0, 0]", "different whole numbers"),
+        ("seeds = 3", "seeds = true", "seeds = True should be a whole number or a list"),
+        ('graph = "umls"', "graf = 1", "graph is missing"),
+        ('group = "control"', 'group = "controls"', "Did you mean control"),
+        ('b = "tied" }]\n\n[defaults]', 'b = "tie" }]\n\n[defaults]', "Did you mean tied"),
+        ("rank_factor = 0.5", "rank_factor = 0.3", "rank 19.2"),
+        ('settings = "complex", seeds', 'settings = "complx", seeds', "Did you mean complex"),
+        ('name = "half"', 'name = "Complex"', "share a folder"),
+        ('name = "half"', 'name = "complex"', "the same name"),
+        ('name = "half"', 'name = "../half"', "becomes a folder"),
+        ("[published.A]", "[published.C]", "dataset with published numbers"),
+        ("mrr = [{", "mr = [{", "Did you mean mrr"),
+        ("mrr = 0.93", 'mrr = "high"', "should be a number"),
+        ("rank = 64", "rank = 0", "should be a whole number from 1"),
+        ("rank = 64", "batch = 0, rank = 64", r"\[settings.A.complex\]: batch = 0 is too small"),
+        ("seeds = 3", 'seeds = 3\nweights = "best"', "validate_every"),
+        ("seeds = 3", 'seeds = 3\nweights = "first"', "last or best"),
+        ("seeds = 3", "seeds = ", "is not TOML"),
+        ("[settings.B]", "[settings.B]\ncomplex = 3\n[settings.C]", "should be a table"),
+    ],
+)
+def test_malformed_studies_are_refused_with_a_way_out(tmp_path: Path, before: str, after: str, complaint: str) -> None:
+    assert before in TINY
+    with pytest.raises(UsageError, match=complaint):
+        Study.read(written(tmp_path, TINY.replace(before, after, 1)))
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        Study.read(tmp_path / "none.toml")
+
+
+def test_extends_lays_tables_over_those_of_another_file(tmp_path: Path) -> None:
+    written(tmp_path, TINY)
+    over = 'extends = "tiny.toml"\nname = "small"\nseeds_at_most = 1\n[settings.A]\ncomplex = { rank = 2 }\n'
+    small = Study.read(written(tmp_path, over, name="small.toml"))
+    assert [cell.seed for cell in small.cells()] == [0, 5, 0, 0, 5, 0]
+    assert small.settings["A"]["complex"].rank == 2
+    assert small.settings["A"]["complex"].recipe.lr == 0.2
+    assert small.published == Study.read(tmp_path / "tiny.toml").published
+    with pytest.raises(UsageError, match="extends itself"):
+        Study.read(written(tmp_path, 'extends = "loop.toml"', name="loop.toml"))
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "text"),
+    [
+        ("5star-conj", {}, "5star-conj"),
+        ("5star-conj", {"quotient": "mobius"}, "5star-conj(quotient=mobius)"),
+        ("FiveStar(d=conj(a))", {"quotient": "mobius"}, "FiveStar(d=conj(a), quotient=mobius)"),
+        ("ComplEx()", {"layout": "published"}, "ComplEx(layout=published)"),
+    ],
+)
+def test_form_and_options_are_one_text_that_parses(form: str, options: dict[str, str], text: str) -> None:
+    from conjoin.algebra.notation import parse
+
+    row = Row(name="x", form=form, settings="x", options=options)
+    assert row.form_text == text
+    parsed = parse(text)
+    assert all(parsed.options[key] == value for key, value in options.items())
+
+
+@pytest.mark.parametrize("name", ["paper", "paper-small", "atlas"])
+def test_our_studies_are_sound(name: str) -> None:
+    from conjoin.study.work import check_forms
+
+    study = Study.read(STUDIES / f"{name}.toml")
+    assert study.name == name
+    check_forms(study, study.cells())
+
+
+def test_the_paper_has_the_settings_of_the_presets() -> None:
+    study = Study.read(STUDIES / "paper.toml")
+    text = (ROOT / "src" / "conjoin" / "learn" / "presets.toml").read_text(encoding="utf-8")
+    presets = tomllib.loads(text)
+    for name, benchmark in study.datasets.items():
+        expected = {
+            "complex": presets["paper"][benchmark.graph]["complex"],
+            "5star": presets["paper"][benchmark.graph]["5star"],
+            "5star-conj-tuned": presets["paper-tuned"][benchmark.graph]["5star"],
+        }
+        for table, preset in expected.items():
+            settings = study.settings[name][table]
+            told = {"rank": settings.rank, **asdict(settings.recipe)}
+            assert {key: told[key] for key in preset} == preset
+
+
+def test_the_paper_is_complete() -> None:
+    study = Study.read(STUDIES / "paper.toml")
+    assert list(study.datasets) == ["FB15K-237", "WN18RR", "YAGO3-10", "FB15K", "WN18"]
+    assert sum(len(lines) for lines in study.published.values()) == 43
+    assert sum(len(lines) for name, lines in study.published.items() if name != "YAGO3-10") == 35
+    assert len(study.published_tests) == 65
+    assert {test.h for test in study.published_tests} == {0, 1}
+    assert all((test.p < study.alpha) == bool(test.h) for test in study.published_tests)
+    assert sum(test.supplementary for test in study.published_tests) == 7
+    compared = {(c.a, c.b, dataset, m) for c in study.comparisons for dataset in c.datasets for m in c.measures}
+    assert {(t.a, t.b, t.dataset, t.measure) for t in study.published_tests} <= compared
+    published = study.published["WN18RR"]["5star-conj"]
+    assert (published.mrr, published.mrr_pm, published.seconds, published.hits10, published.runs) == (
+        0.493,
+        8e-4,
+        11,
+        0.588,
+        17,
+    )
+    assert "5star-conj-tuned" not in study.published["WN18RR"]
+    assert study.grid == GRIDS["paper"]
+    assert study.rows_in("ablation")[0].name == "5star-conj"
+    assert {row.name for row in study.rows_in("control")} == {
+        "complex-conj-published",
+        "complex-twin",
+        "complex-half",
+        "quate",
+    }
+    assert {len(study.seeds_of(row)) for row in study.rows_in("main")} == {17}
+    assert len(study.seeds_of(study.rows["5star-vert"])) == 5
+    for name, benchmark in study.datasets.items():
+        counts = benchmark.published_counts
+        assert counts["examples"] == 2 * counts["train"]
+        assert not benchmark.stand_in
+        assert name in study.published
+
+
+def test_the_published_layout_is_what_complex_conj_is_judged_by() -> None:
+    study = Study.read(STUDIES / "paper.toml")
+    plain, judged = study.rows["complex-conj"], study.rows["complex-conj-published"]
+    assert study.published_for("WN18RR", plain) == study.published_for("WN18RR", judged) is not None
+    assert (study.judged(plain), study.judged(judged)) == (False, True)
+    assert study.published_for("WN18RR", study.rows["quate"]) is None
+
+
+def test_stand_ins_are_known_as_such() -> None:
+    study = Study.read(STUDIES / "paper-small.toml")
+    assert all(benchmark.stand_in for benchmark in study.datasets.values())
+    assert all(len(study.seeds_of(row)) == 2 for row in study.rows.values())
+
+
+def test_the_example_of_the_documentation_is_a_study(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
+    example = text.partition("```toml\n")[2].partition("```")[0]
+    study = Study.read(written(tmp_path, example))
+    assert [row.name for row in study.rows.values()] == ["complex", "tied", "half"]
+    assert study.published_for("UMLS", study.rows["tied"]) == study.published["UMLS"]["complex-conj"]
+
+
+def test_reading_a_study_needs_no_torch() -> None:
+    line = (
+        "import sys; from conjoin.study.study import Study; from conjoin.study.schedule import survey;"
+        "from conjoin.study.estimate import estimator; from conjoin.study.narrow import narrow;"
+        f"from pathlib import Path; s = Study.read({str(STUDIES / 'paper.toml')!r});"
+        "estimator(s, Path('none'), machine='x'); survey(s, Path('none'), cells=narrow(s, seeds='0'));"
+        "assert 'torch' not in sys.modules, 'torch was imported'"
+    )
+    done = shell([sys.executable, "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

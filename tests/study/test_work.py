@@ -1,0 +1,166 @@
+"""Doing a study in this process: what is done, skipped, stopped, and what happens to failures."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from tests.study.small import TEXT, small_study
+
+from conjoin.errors import RunError, UsageError
+from conjoin.files import read_json
+from conjoin.study import work as working
+from conjoin.study.folder import RunFolder
+from conjoin.study.schedule import Standing, cell_file, counted, failure_file, finished, standing, survey
+from conjoin.study.study import Study
+from conjoin.study.work import Means, Outcome, Watch, work
+
+WILD = '    { name = "wild", form = "complex", settings = "wild" },\n]\n\n[defaults]'
+WITH_WILD = TEXT.replace("]\n\n[defaults]", WILD)
+
+
+def did(study: Study, root: Path, means: Means | None = None) -> list[Outcome]:
+    return list(work(study, study.cells(), root, means=means or Means()))
+
+
+def test_every_cell_is_done_once(tmp_path: Path) -> None:
+    study = small_study(tmp_path)
+    outcomes = did(study, tmp_path / "out", Means(command=lambda cell: f"again {cell.title}"))
+    assert [outcome.end for outcome in outcomes] == ["done"] * 4
+    for cell, folder in finished(study, tmp_path / "out"):
+        assert folder.path == tmp_path / "out" / cell.folder
+        assert (folder.run.seed, folder.run.rank) == (cell.seed, 4)
+        assert len(folder.events) == 6
+        assert read_json(folder.settings_file)["command"] == f"again {cell.title}"
+        assert read_json(cell_file(folder)) == cell.to_json()
+        assert not folder.weights_file("last").exists()
+        assert not folder.graph_folder.exists()
+    facts = read_json(tmp_path / "out" / "small" / "own" / "graph.json")
+    assert (facts["train"], facts["valid"], facts["relations"], facts["entities"]) == (60, 10, 3, 20)
+    assert [outcome.end for outcome in did(study, tmp_path / "out")] == ["elsewhere"] * 4
+
+
+def test_results_move_with_their_folder(tmp_path: Path) -> None:
+    study = small_study(tmp_path)
+    did(study, tmp_path / "out")
+    shutil.move(tmp_path / "out", tmp_path / "far" / "away")
+    assert counted(survey(study, tmp_path / "far" / "away"))["done"] == 4
+    assert counted(survey(study, tmp_path / "out"))["missing"] == 4
+
+
+def test_a_failing_run_is_recorded_and_the_rest_goes_on(tmp_path: Path) -> None:
+    study, root = small_study(tmp_path, text=WITH_WILD), tmp_path / "out"
+    outcomes = {outcome.cell.title: outcome for outcome in did(study, root)}
+    wild = outcomes["own wild seed 0"]
+    assert wild.end == "failed"
+    assert "not finite" in wild.reason
+    assert sorted(outcome.end for outcome in outcomes.values()) == ["done"] * 4 + ["failed"] * 2
+    told = json.loads(failure_file(wild.folder).read_text(encoding="utf-8"))
+    assert told["kind"] == "Diverged"
+    assert survey(study, root)[4].reason.startswith("Diverged: ")
+    before = failure_file(wild.folder).stat().st_mtime_ns
+    assert [outcome.end for outcome in did(study, root)][4:] == ["failed"] * 2
+    assert failure_file(wild.folder).stat().st_mtime_ns == before
+    assert [outcome.end for outcome in did(study, root, Means(retry_failed=True))][4:] == ["failed"] * 2
+    assert failure_file(wild.folder).stat().st_mtime_ns > before
+
+
+def test_an_error_that_is_no_fault_of_the_run_is_recorded_and_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, root = small_study(tmp_path), tmp_path / "out"
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("the card fell off")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(working, "execute", broken)
+        with pytest.raises(RuntimeError):
+            did(study, root)
+    assert [each.state for each in survey(study, root)] == ["failed", "missing", "missing", "missing"]
+    assert [outcome.end for outcome in did(study, root)] == ["failed", "done", "done", "done"]
+    assert did(study, root, Means(retry_failed=True))[0].end == "done"
+    assert not failure_file(RunFolder(root / study.cells()[0].folder)).exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file, not a folder", encoding="utf-8")
+    with pytest.raises(RunError, match="cannot be worked in"):
+        did(small_study(tmp_path), tmp_path / "out")
+
+
+def test_what_another_process_does_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, root = small_study(tmp_path), tmp_path / "out"
+    monkeypatch.setattr(working, "AGAIN_AFTER", 0.05)
+    held = RunFolder(root / study.cells()[0].folder)
+    outcomes = work(study, study.cells(), root, means=Means())
+    with held.locked():
+        assert standing(study.cells()[0], root).state == "running"
+        others = [next(outcomes) for _ in range(3)]
+        assert study.cells()[0] not in [outcome.cell for outcome in others]
+    assert [(outcome.cell, outcome.end) for outcome in outcomes] == [(study.cells()[0], "done")]
+
+
+def test_data_that_are_not_here_stop_only_their_cells(tmp_path: Path) -> None:
+    text = TEXT.replace("[settings.own]", '[datasets.gone]\ngraph = "gone"\n\n[settings.own]') + (
+        "\n[settings.gone]\ncomplex = { rank = 4, epochs = 1 }\n"
+    )
+    study, root = small_study(tmp_path, text=text), tmp_path / "out"
+    outcomes = did(study, root)
+    assert [outcome.end for outcome in outcomes] == ["done"] * 4 + ["no data"] * 4
+    assert "does not exist" in outcomes[-1].reason
+    assert counted(survey(study, root)) == {
+        "done": 4,
+        "running": 0,
+        "half done": 0,
+        "failed": 0,
+        "missing": 0,
+        "no data": 4,
+    }
+
+
+def test_another_graph_of_the_same_name_is_not_mixed_in(tmp_path: Path) -> None:
+    study, root = small_study(tmp_path), tmp_path / "out"
+    did(study, root)
+    with (tmp_path / "own" / "train.txt").open("a", encoding="utf-8") as stream:
+        stream.write("e0\tr0\te19\n")
+    shutil.rmtree(root / study.cells()[0].folder)
+    first = did(study, root)[0]
+    assert (first.end, "other files" in first.reason) == ("no data", True)
+
+
+def test_a_form_that_cannot_be_stops_before_anything_begins(tmp_path: Path) -> None:
+    study = small_study(tmp_path, text=TEXT.replace('form = "complex-conj"', 'form = "complex-con"'))
+    with pytest.raises(UsageError, match="row tied: unknown form 'complex-con'"):
+        did(study, tmp_path / "out")
+    odd = small_study(tmp_path, text=TEXT.replace("rank = 4", "rank = 5"))
+    with pytest.raises(UsageError, match="even rank"):
+        did(odd, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_time_that_is_up_stops_after_a_checkpoint_and_loses_nothing(tmp_path: Path) -> None:
+    study, root = small_study(tmp_path), tmp_path / "out"
+    cells = study.cells()
+    seen: list[int] = []
+
+    def begin(_: Standing) -> Watch:
+        return Watch(epoch=lambda epoch: seen.append(epoch.number))
+
+    def limited(seconds: float) -> Means:
+        return Means(checkpoint_epochs=2, until=time.monotonic() + seconds, checkpoint_minutes=1e9, begin=begin)
+
+    first = next(work(study, cells[:1], root, means=limited(1e6)))
+    assert (first.end, seen) == ("stopped", [1, 2])
+    assert (standing(cells[0], root).state, standing(cells[0], root).epochs) == ("half done", 2)
+    assert next(work(study, cells[:1], root, means=limited(1e6))).end == "stopped"
+    assert next(work(study, cells[:1], root, means=limited(1e6))).end == "done"
+    assert seen == [1, 2, 3, 4, 5, 6]
+    assert [o.end for o in work(study, cells, root, means=limited(-1))] == ["elsewhere"] + ["stopped"] * 3
+
+
+def test_a_probe_tells_a_speed() -> None:
+    assert 1e7 < working.probe("cpu") < 1e14

@@ -1,0 +1,160 @@
+"""The layers, held by reading the sources. Nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "conjoin"
+FILES = sorted(SOURCE.rglob("*.py"))
+NAMES = [str(file.relative_to(SOURCE)) for file in FILES]
+LONGEST = 400
+
+BELOW: dict[str, set[str]] = {
+    "errors": set(),
+    "progress": set(),
+    "files": {"errors"},
+    "strict": {"errors"},
+    "device": {"errors"},
+    "algebra": {"errors"},
+    "graph": {"errors", "files", "progress"},
+    "model": {"errors", "algebra", "device"},
+    "ranking": {"errors", "files", "progress", "device", "graph", "model"},
+    "learn": {"errors", "files", "strict", "progress", "device", "algebra", "graph", "model", "ranking"},
+    "study": {"errors", "files", "strict", "progress", "device", "algebra", "graph", "model", "ranking", "learn"},
+    "serve": {"errors", "files", "progress", "device", "graph", "model", "ranking", "learn", "study"},
+}
+"""What each part of the package may import from it. Arrows point one way."""
+ANYTHING = {"cli", "__init__", "__main__"}
+WITHOUT_TORCH = (
+    "graph/",
+    "errors.py",
+    "files.py",
+    "progress.py",
+    "strict.py",
+    "ranking/ranks.py",
+    "ranking/groups.py",
+    "learn/recipe.py",
+    "study/run.py",
+    "study/folder.py",
+    "study/stats.py",
+    "study/figures.py",
+    "cli/",
+)
+"""What must be readable without torch: modules that do not import it, wherever they stand, at their head."""
+
+
+def tree_of(name: str) -> ast.Module:
+    return ast.parse((SOURCE / name).read_text(encoding="utf-8"), filename=name)
+
+
+def room_of(name: str) -> str:
+    return name.partition("/")[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Every module that is imported, in functions too, but not what only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        else:
+            yield from imports(node)
+
+
+def at_the_head(tree: ast.Module) -> Iterator[str]:
+    """The modules that importing the module imports."""
+    outside = [n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    yield from imports(ast.Module(outside, []))
+
+
+def dotted(tree: ast.AST) -> set[str]:
+    return {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_arrow_points_back(name: str) -> None:
+    room = room_of(name)
+    if room in ANYTHING:
+        return
+    assert room in BELOW, f"{room} is a new room: say in BELOW what it may import"
+    used = {word.split(".")[1] for word in imports(tree_of(name)) if word.startswith("conjoin.")}
+    used -= {room, "__version__"}
+    assert used <= BELOW[room], f"{name} imports {sorted(used - BELOW[room])}"
+
+
+def test_the_rooms_have_an_order() -> None:
+    placed: set[str] = set()
+    for room, below in BELOW.items():
+        assert below <= placed, f"{room} may import {sorted(below - placed)}, which stand above it"
+        placed.add(room)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_reads_results_does_not_import_torch(name: str) -> None:
+    if name.startswith(WITHOUT_TORCH):
+        tree = tree_of(name)
+        found = at_the_head(tree) if name.startswith("cli/") else imports(tree)
+        assert not [word for word in found if word.split(".")[0] in ("torch", "safetensors")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_processes_and_graphics_cards_have_their_places(name: str) -> None:
+    tree = tree_of(name)
+    words = {*imports(tree), *dotted(tree)}
+    if name not in ("model/sharded.py", "device.py"):
+        assert not [word for word in words if word.startswith("torch.distributed")]
+    if name not in ("model/fused.py", "device.py"):
+        assert not [word for word in words if word.startswith("torch.cuda") or word.endswith(".cuda")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_the_command_line_prints(name: str) -> None:
+    calls = [n for n in ast.walk(tree_of(name)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+    assert room_of(name) == "cli" or not [n.lineno for n in calls if n.func.id == "print"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_stored_can_execute(name: str) -> None:
+    tree = tree_of(name)
+    assert not {"pickle", "dill", "joblib", "shelve", "marshal"} & {word.split(".")[0] for word in imports(tree)}
+    assert not {"torch.load", "torch.save"} & dotted(tree)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_optional_packages_are_imported_where_they_are_used(name: str) -> None:
+    optional = {"pyoxigraph", "pandas", "matplotlib", "scipy", "optuna", "duckdb", "fastapi", "uvicorn", "pydantic"}
+    assert not optional & {word.split(".")[0] for word in at_the_head(tree_of(name))}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_are_short_and_say_what_they_are(name: str) -> None:
+    text = (SOURCE / name).read_text(encoding="utf-8")
+    assert text.count("\n") <= LONGEST
+    assert ast.get_docstring(ast.parse(text))
+    assert not {"utils", "helper", "helpers", "manager", "info"} & set(Path(name).with_suffix("").parts)
+
+
+def test_public_names_are_listed_once_and_everywhere_the_same() -> None:
+    body = tree_of("__init__.py").body
+    assigned = {
+        n.targets[0].id: n.value for n in body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)
+    }
+    listed = ast.literal_eval(assigned["__all__"])
+    home = ast.literal_eval(assigned["_HOME"])
+    checked = [n for n in body if isinstance(n, ast.If)]
+    typed = {
+        alias.asname for n in checked for part in n.body if isinstance(part, ast.ImportFrom) for alias in part.names
+    }
+    public = {name for name in assigned if not name.startswith("_")}
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {*home, "__version__"}
+    assert typed == set(home)
+    assert not public - set(listed)

@@ -1,0 +1,75 @@
+"""Devices, precision and threads, on a machine with or without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conjoin.device import (
+    SMALL_STEP,
+    choose_device,
+    describe,
+    matmul_precision,
+    peak_bytes,
+    synchronize,
+    threads_for,
+)
+from conjoin.errors import UsageError
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("wanted", [None, "auto"])
+def test_the_choice_has_a_reason(wanted: str | None) -> None:
+    chosen = choose_device(wanted)
+    assert chosen.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert "found" in chosen.reason
+
+
+def test_what_is_asked_for_is_taken() -> None:
+    assert choose_device("cpu") == (CPU, "asked for")
+
+
+@pytest.mark.parametrize("wanted", ["cdua", "cpu:x", "", "cuda:99"])
+def test_a_device_that_cannot_be_used_is_refused_with_the_way_out(wanted: str) -> None:
+    with pytest.raises(UsageError, match=r"cannot be used .*: use cpu, or leave --device out"):
+        choose_device(wanted)
+
+
+def test_precision_is_restored_also_after_an_error() -> None:
+    before = torch.get_float32_matmul_precision()
+    with matmul_precision("tf32"):
+        assert torch.get_float32_matmul_precision() == "high"
+        with matmul_precision("fp32"):
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "high"
+
+    def fail() -> None:
+        with matmul_precision("tf32"):
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        fail()
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_small_steps_take_one_thread_and_give_the_others_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threads_for(SMALL_STEP - 1):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+        with threads_for(SMALL_STEP):
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_memory_and_description() -> None:
+    synchronize(CPU)
+    assert 10 << 20 < peak_bytes(CPU) < 1 << 40
+    told = describe(CPU)
+    assert told["device"] == "cpu"
+    assert told["torch"] == torch.__version__
+    assert set(told) == {"device", "name", "threads", "torch", "python"}

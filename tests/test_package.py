@@ -1,0 +1,130 @@
+"""What a user of the library relies on: names, lazy imports, and few packages."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import conjoin
+
+BLOCKED = ("duckdb", "optuna", "fastapi", "uvicorn", "pyoxigraph", "matplotlib", "pandas", "scipy")
+WALL = f"""
+import sys
+class Wall:
+    def __init__(self, finder):
+        self.finder = finder
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in {BLOCKED!r} else self.finder.find_spec(name, path, target)
+sys.meta_path[:] = map(Wall, sys.meta_path)
+"""
+"""A Python in which these packages are not installed."""
+WORK = """
+import sys
+from pathlib import Path
+import conjoin
+from conjoin.cli import main
+facts = [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "d"), ("d", "r", "a"), ("a", "s", "c")]
+graph = conjoin.Graph.from_triples(facts, facts[:1], facts[1:2])
+model = conjoin.Model(conjoin.form("5star-conj"), graph.n_entities, graph.n_relations, rank=4, seed=0)
+assert [epoch.number for epoch in conjoin.train(model, graph, conjoin.Recipe(epochs=2))] == [1, 2]
+assert 0 < conjoin.rank(model, graph, "test").mrr() <= 1
+run = conjoin.Run.of(graph, "complex", rank=4, recipe=conjoin.Recipe(epochs=1))
+folder = Path(sys.argv[1]) / "run"
+conjoin.execute(run, graph, folder)
+assert conjoin.open(folder).ask("a", "r", k=1)
+sys.argv = ["conjoin", "ask", str(folder), "a", "r", "?", "--json"]
+try:
+    main()
+except SystemExit as left:
+    assert not left.code, left.code
+"""
+
+
+def python(code: str, *words: object) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", code, *map(str, words)]
+    return subprocess.run(program, check=False, capture_output=True, text=True, timeout=120)
+
+
+def test_public_names() -> None:
+    assert set(conjoin.__all__) == {
+        "FORMS",
+        "ConjoinError",
+        "Epoch",
+        "Form",
+        "Graph",
+        "Model",
+        "Predictor",
+        "Ranks",
+        "Recipe",
+        "Run",
+        "__version__",
+        "execute",
+        "form",
+        "load",
+        "open",
+        "rank",
+        "train",
+    }
+    assert set(conjoin.__all__) <= set(dir(conjoin))
+    for name in conjoin.__all__:
+        assert getattr(conjoin, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = conjoin.nonsense
+
+
+def test_signatures_that_others_rely_on() -> None:
+    def parameters(function: object) -> list[str]:
+        return list(inspect.signature(function).parameters)  # type: ignore[arg-type]
+
+    assert parameters(conjoin.load)[0] == "name_or_path"
+    assert parameters(conjoin.form)[0] == "text"
+    assert parameters(conjoin.Model)[:4] == ["form", "n_entities", "n_relations", "rank"]
+    assert {"seed", "dtype"} <= set(parameters(conjoin.Model))
+    assert parameters(conjoin.train)[:3] == ["model", "graph", "recipe"]
+    assert parameters(conjoin.rank)[:3] == ["model", "graph", "split"]
+    assert parameters(conjoin.Predictor.ask)[:3] == ["self", "head", "relation"]
+    assert "k" in parameters(conjoin.Predictor.ask)
+    assert "ties" in parameters(conjoin.Ranks.mrr)
+    assert parameters(conjoin.Ranks.hits)[:3] == ["self", "k", "ties"]
+
+
+def test_importing_and_asking_for_help_is_light() -> None:
+    heavy = "heavy = [m for m in ('torch', 'numpy', 'pyarrow') if m in sys.modules]; assert not heavy, heavy"
+    assert python(f"import sys, conjoin; {heavy}").returncode == 0
+    for words in (["--help"], ["train", "--help"], ["ask", "--help"], ["nonsense"]):
+        ran = python(
+            "import sys; from conjoin.cli import main\n"
+            f"sys.argv = ['conjoin', *{words!r}]\n"
+            "try:\n    main()\nexcept SystemExit:\n    pass\n"
+            f"{heavy}"
+        )
+        assert ran.returncode == 0, ran.stderr
+
+
+def test_training_ranking_and_asking_need_few_packages(tmp_path: Path) -> None:
+    ran = python(WALL + WORK, tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert '"question"' in ran.stdout
+
+
+def test_the_wall_holds() -> None:
+    for package in BLOCKED:
+        ran = python(WALL + f"import {package}")
+        assert ran.returncode == 1
+        assert "ModuleNotFoundError" in ran.stderr
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.ttl").write_text("<http://a> <http://b> <http://c> .\n")
+    ran = python(WALL + "import conjoin; conjoin.load(sys.argv[1])", tmp_path / "a.ttl")
+    assert "needs the package pyoxigraph: pip install 'conjoin[rdf]'" in ran.stderr
+
+
+def test_the_package_is_typed() -> None:
+    assert (Path(conjoin.__file__).parent / "py.typed").exists()
