@@ -11,6 +11,7 @@ from conjoin.device import (
     describe,
     matmul_precision,
     peak_bytes,
+    reset_peak,
     synchronize,
     threads_for,
 )
@@ -72,4 +73,14 @@ def test_memory_and_description() -> None:
     told = describe(CPU)
     assert told["device"] == "cpu"
     assert told["torch"] == torch.__version__
-    assert set(told) == {"device", "name", "threads", "torch", "python"}
+    assert {"device", "name", "threads", "torch", "python", "commit"} <= set(told)
+
+
+def test_the_peak_can_be_measured_afresh() -> None:
+    large = torch.ones(64 << 20)
+    before = peak_bytes(CPU)
+    del large
+    reset_peak(CPU)
+    assert peak_bytes(CPU) <= before
+    held = torch.ones(128 << 20)
+    assert peak_bytes(CPU) >= held.numel() * held.element_size()

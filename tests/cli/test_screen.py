@@ -13,6 +13,7 @@ import termios
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from tests.cli.commands import TINY, command, spawn
 
 from conjoin.cli import screen
@@ -128,7 +129,7 @@ def test_json_refuses_what_is_no_number() -> None:
 
 def test_long_work_tells_where_it_stands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 3))
-    monkeypatch.setattr(screen.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("conjoin.cli.screen.time.monotonic", lambda: next(clock))
     watcher = Watcher(2, "graph")
     assert list(watcher.track("abcd", "epoch 1", 4)) == list("abcd")
     told = capsys.readouterr().err.splitlines()
@@ -145,9 +146,7 @@ def test_short_work_is_silent_and_the_last_epoch_is_told(capsys: pytest.CaptureF
 
 
 def test_a_bar_goes_away_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        screen, "messages", screen.Console(file=sys.stderr, force_terminal=True, force_interactive=True)
-    )
+    monkeypatch.setattr(screen, "messages", Console(file=sys.stderr, force_terminal=True, force_interactive=True))
     with Watcher(1, "graph").watching() as watcher:
         assert watcher.bars is not None
         steps = watcher.track(range(3), "epoch 1", 3)

@@ -48,7 +48,13 @@ def test_the_name_of_the_graph_does_not() -> None:
 def test_the_id_is_the_same_in_every_process() -> None:
     """Written down: folders of studies are named by it, so a change makes every finished run start again."""
     plain = Run(data="x", checksum="c" * 64, form="ComplEx()", rank=8, recipe=Recipe(), seed=3)
-    assert plain.id == "a8e9716578b2269f"
+    assert plain.id == "2ed3c45f884e1218"
+
+
+def test_settings_at_their_defaults_do_not_count() -> None:
+    stored = RUN.to_json()
+    older = {**stored, "recipe": {k: v for k, v in stored["recipe"].items() if k not in ("precision", "f2")}}
+    assert Run.from_json(older).id == RUN.id
 
 
 def test_the_title_is_a_folder_name_everywhere() -> None:

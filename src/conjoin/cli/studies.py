@@ -164,7 +164,7 @@ def report(
     \b
     conjoin study report studies/atlas.toml -o report
     """
-    from conjoin.study.report import write_report
+    from conjoin.report.compose import write_report
     from conjoin.study.study import Study
 
     specified = Study.read(study)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from conjoin.study.collect import COUNTED, QUALITY, Findings, Measured, Outcome
-from conjoin.study.document import Column, Entry, Table
-from conjoin.study.judge import best_rows, difference, hits_verdict, published_value, verdict
-from conjoin.study.printing import NOTHING, mean_sd, seconds, signed, size, whole
+from conjoin.report.collect import COUNTED, QUALITY, Findings, Measured, Outcome
+from conjoin.report.document import Column, Entry, Table
+from conjoin.report.judge import best_rows, difference, hits_verdict, published_value, verdict
+from conjoin.report.printing import NOTHING, mean_sd, seconds, signed, size, whole
 from conjoin.study.study import Row
 
 TITLES = {"main": "Main results", "ablation": "Ablations", "control": "Controls"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import scipy.stats
-from tests.study.fabricated import counted, finished, ranks_of, tiny
+from tests.report.fabricated import counted, finished, ranks_of, tiny
 
-from conjoin.study.collect import Findings, collect
-from conjoin.study.compare import printed_checks, question_tests, run_tests
-from conjoin.study.document import Table
+from conjoin.report.collect import Findings, collect
+from conjoin.report.compare import printed_checks, question_tests, run_tests
+from conjoin.report.document import Table
+from conjoin.report.tables import agreement_table, costs_table, datasets_table, origins_table, results_table, spans
+from conjoin.report.tested import control_tests_table, matrix_table, paired_table, printed_table
 from conjoin.study.study import Study
-from conjoin.study.tables import agreement_table, costs_table, datasets_table, origins_table, results_table, spans
-from conjoin.study.tested import control_tests_table, matrix_table, paired_table, printed_table
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper.toml"
 

@@ -10,19 +10,18 @@ from typing import Any
 from conjoin.errors import NotInstalled
 from conjoin.files import replacing, write_json
 from conjoin.progress import Track, silent
-from conjoin.study import figures as plots
-from conjoin.study.as_html import html
-from conjoin.study.as_json import report_json
-from conjoin.study.as_latex import latex
-from conjoin.study.as_markdown import markdown
-from conjoin.study.collect import QUALITY, Findings, Outcome, collect
-from conjoin.study.compare import PrintedCheck, QuestionTest, RunTest, printed_checks, question_tests, run_tests
-from conjoin.study.document import Document, Figure, Section, Table
-from conjoin.study.judge import RULE, WITHIN, published_value, reproduced
-from conjoin.study.printing import bare
-from conjoin.study.stats import RESAMPLES
-from conjoin.study.study import GROUPS, MEASURES, Study
-from conjoin.study.tables import (
+from conjoin.report import figures as plots
+from conjoin.report.as_html import html
+from conjoin.report.as_json import report_json
+from conjoin.report.as_latex import latex
+from conjoin.report.as_markdown import markdown
+from conjoin.report.collect import QUALITY, Findings, Outcome, collect
+from conjoin.report.compare import PrintedCheck, QuestionTest, RunTest, printed_checks, question_tests, run_tests
+from conjoin.report.document import Document, Figure, Section, Table
+from conjoin.report.judge import RULE, WITHIN, published_value, reproduced
+from conjoin.report.printing import bare
+from conjoin.report.stats import RESAMPLES
+from conjoin.report.tables import (
     TITLES,
     agreement_table,
     costs_table,
@@ -30,7 +29,8 @@ from conjoin.study.tables import (
     origins_table,
     results_table,
 )
-from conjoin.study.tested import control_tests_table, matrix_table, paired_table, printed_table
+from conjoin.report.tested import control_tests_table, matrix_table, paired_table, printed_table
+from conjoin.study.study import GROUPS, MEASURES, Study
 
 FIGURES = "figures"
 WEIGHTS = {"last": "the last epoch", "best": "the epoch with the best validation MRR"}

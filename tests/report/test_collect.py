@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.study.fabricated import counted, finished, tiny
+from tests.report.fabricated import counted, finished, tiny
 
 from conjoin.files import write_json
-from conjoin.study.collect import Outcome, collect
+from conjoin.report.collect import Outcome, collect
+from conjoin.report.stats import Moments
 from conjoin.study.schedule import failure_file
-from conjoin.study.stats import Moments
 from conjoin.study.study import Study
 
 

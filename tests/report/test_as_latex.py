@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conjoin.study.as_latex import latex, tex
-from conjoin.study.document import Column, Document, Entry, Section, Table
+from conjoin.report.as_latex import latex, tex
+from conjoin.report.document import Column, Document, Entry, Section, Table
 
 
 def test_the_paper_s_names() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.study.fabricated import finished, tiny
+from tests.report.fabricated import finished, tiny
 
-from conjoin.study.collect import collect
-from conjoin.study.judge import Shown, best, best_rows, competing, hits_verdict, verdict
+from conjoin.report.collect import collect
+from conjoin.report.judge import Shown, best, best_rows, competing, hits_verdict, verdict
 from conjoin.study.study import Study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper.toml"

@@ -11,10 +11,10 @@ from typing import Any
 from conjoin.errors import RunError
 from conjoin.files import read_json
 from conjoin.graph.named.catalogue import catalogue, dataset, same_name
+from conjoin.report.stats import Moments
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
 from conjoin.study.schedule import Standing, graph_facts, lacking, standing
-from conjoin.study.stats import Moments
 from conjoin.study.study import Benchmark, Published, Row, Study
 
 COUNTED = ("train", "valid", "test", "entities", "relations")

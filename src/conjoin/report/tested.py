@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from conjoin.study.collect import Findings
-from conjoin.study.compare import PrintedCheck, QuestionTest, RunTest
-from conjoin.study.document import Column, Entry, Table
-from conjoin.study.judge import competing
-from conjoin.study.printing import NOTHING, signed, span
-from conjoin.study.stats import h_p, one_digit
+from conjoin.report.collect import Findings
+from conjoin.report.compare import PrintedCheck, QuestionTest, RunTest
+from conjoin.report.document import Column, Entry, Table
+from conjoin.report.judge import competing
+from conjoin.report.printing import NOTHING, signed, span
+from conjoin.report.stats import h_p, one_digit
+from conjoin.report.tables import name_entry, place
 from conjoin.study.study import Measure
-from conjoin.study.tables import name_entry, place
 
 
 def matrix_table(findings: Findings, tests: Iterable[RunTest], dataset: str, *, measure: Measure) -> Table:

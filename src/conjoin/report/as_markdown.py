@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from conjoin.study.document import CODE, SUBSCRIPT, Document, Entry, Figure, Table
+from conjoin.report.document import CODE, SUBSCRIPT, Document, Entry, Figure, Table
 
 _RULES = {"left": ":---", "right": "---:", "words": ":---"}
 _ESCAPED = str.maketrans({char: f"\\{char}" for char in "\\|*<>[]"})

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.study.fabricated import finished, tiny
+from tests.report.fabricated import finished, tiny
 
 from conjoin.errors import NotInstalled
-from conjoin.study.collect import Findings, collect
-from conjoin.study.compare import run_tests
-from conjoin.study.drawing import apart, label
-from conjoin.study.figures import curves, frontier, pvalues, times
+from conjoin.report.collect import Findings, collect
+from conjoin.report.compare import run_tests
+from conjoin.report.drawing import apart, label
+from conjoin.report.figures import curves, frontier, pvalues, times
 
 
 def filled(root: Path, *, validated: bool = True, worst: float = 0.9) -> Findings:

@@ -12,9 +12,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.study.fabricated import counted, finished, ranks_of, tiny
+from tests.report.fabricated import counted, finished, ranks_of, tiny
 
-from conjoin.study.report import write_report
+from conjoin.report.compose import write_report
 from conjoin.study.study import Study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper.toml"
@@ -206,7 +206,7 @@ def test_reporting_never_imports_torch(tmp_path: Path) -> None:
     fill(tmp_path)
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "from conjoin.study.report import write_report\nfrom conjoin.study.study import Study\n"
+        "from conjoin.report.compose import write_report\nfrom conjoin.study.study import Study\n"
         "root = Path(sys.argv[1])\n"
         "write_report(Study.read(root / 'tiny.toml'), root, root / 'report')\n"
         "sys.exit('torch' in sys.modules)\n"

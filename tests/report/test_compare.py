@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import scipy.stats
-from tests.study.fabricated import finished, ranks_of, tiny
+from tests.report.fabricated import finished, ranks_of, tiny
 
-from conjoin.study.collect import collect
-from conjoin.study.compare import printed_checks, question_tests, run_tests
+from conjoin.report.collect import collect
+from conjoin.report.compare import printed_checks, question_tests, run_tests
 from conjoin.study.study import Study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper.toml"

@@ -6,14 +6,14 @@ import re
 from html import escape
 from importlib import resources
 
-from conjoin.study.document import CODE, SUBSCRIPT, Document, Entry, Figure, Section, Table
+from conjoin.report.document import CODE, SUBSCRIPT, Document, Entry, Figure, Section, Table
 
 _ID = re.compile(r'(\bid="|href="#|url\(#)')
 
 
 def html(document: Document) -> str:
     """The whole page."""
-    style = resources.files("conjoin.study").joinpath("report.css").read_text(encoding="utf-8")
+    style = resources.files("conjoin.report").joinpath("report.css").read_text(encoding="utf-8")
     titles = [section.title for section in document.sections]
     links = "".join(f'<a href="#{_anchor(title)}">{_text(title)}</a>\n' for title in titles)
     return (

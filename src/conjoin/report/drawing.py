@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from conjoin.errors import NotInstalled
-from conjoin.study.document import SUBSCRIPT, Figure
+from conjoin.report.document import SUBSCRIPT, Figure
 from conjoin.study.study import Row
 
 if TYPE_CHECKING:

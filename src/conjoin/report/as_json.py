@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from conjoin.study.collect import QUALITY, Findings, Outcome
-from conjoin.study.compare import PrintedCheck, QuestionTest, RunTest
-from conjoin.study.judge import best_rows, difference, hits_verdict, published_value, verdict
+from conjoin.report.collect import QUALITY, Findings, Outcome
+from conjoin.report.compare import PrintedCheck, QuestionTest, RunTest
+from conjoin.report.judge import best_rows, difference, hits_verdict, published_value, verdict
 
 SPREAD = (*QUALITY, "seconds", "seconds_last", "relation_bytes", "peak_bytes")
 """Measures with mean and deviation; the others do not depend on the seed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conjoin.study.stats import Interval, Moments, one_digit
+from conjoin.report.stats import Interval, Moments, one_digit
 
 NOTHING = "-"
 

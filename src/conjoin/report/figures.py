@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from conjoin.errors import RunError
-from conjoin.study.collect import Findings, Measured, Outcome
-from conjoin.study.compare import RunTest
-from conjoin.study.document import Figure
-from conjoin.study.drawing import FAINT, INK, apart, finish, inches, label, panels, style_of, styled
-from conjoin.study.judge import competing
-from conjoin.study.printing import seconds
-from conjoin.study.stats import one_digit
+from conjoin.report.collect import Findings, Measured, Outcome
+from conjoin.report.compare import RunTest
+from conjoin.report.document import Figure
+from conjoin.report.drawing import FAINT, INK, apart, finish, inches, label, panels, style_of, styled
+from conjoin.report.judge import competing
+from conjoin.report.printing import seconds
+from conjoin.report.stats import one_digit
+from conjoin.report.tables import place
 from conjoin.study.study import MEASURES
-from conjoin.study.tables import place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from conjoin.study.collect import QUALITY, Findings, Outcome
-from conjoin.study.printing import bare, printed_mean, printed_sd
-from conjoin.study.stats import Moments, welch
+from conjoin.report.collect import QUALITY, Findings, Outcome
+from conjoin.report.printing import bare, printed_mean, printed_sd
+from conjoin.report.stats import Moments, welch
 from conjoin.study.study import MEASURES
 
 WITHIN = {"mrr": 0.003, "hits1": 0.005, "hits3": 0.005, "hits10": 0.005}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conjoin.study.printing import bare, mean_sd, seconds, signed, size, span, whole
-from conjoin.study.stats import Interval, Moments
+from conjoin.report.printing import bare, mean_sd, seconds, signed, size, span, whole
+from conjoin.report.stats import Interval, Moments
 
 
 @pytest.mark.parametrize(

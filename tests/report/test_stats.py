@@ -11,11 +11,11 @@ import pytest
 import scipy.stats
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.study.fabricated import ranks_of
+from tests.report.fabricated import ranks_of
 
 from conjoin.errors import NotInstalled, RunError
 from conjoin.ranking.ranks import Ranks
-from conjoin.study.stats import (
+from conjoin.report.stats import (
     Answers,
     Interval,
     Moments,

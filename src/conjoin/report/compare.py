@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from conjoin.errors import RunError
 from conjoin.progress import Track, silent
-from conjoin.study.collect import Findings, Outcome
-from conjoin.study.stats import (
+from conjoin.report.collect import Findings, Outcome
+from conjoin.report.stats import (
     Answers,
     Interval,
     Paired,

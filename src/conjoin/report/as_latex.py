@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from conjoin.study.document import CODE, SUBSCRIPT, Column, Document, Entry, Figure, Table
+from conjoin.report.document import CODE, SUBSCRIPT, Column, Document, Entry, Figure, Table
 
 _SYMBOLS = {
     "\\": r"\textbackslash{}",
