@@ -38,7 +38,8 @@ class Conduct:
 
     A checkpoint is written after every `checkpoint_epochs` epochs (0: not by count) and whenever `checkpoint_minutes`
     have passed since the last. `watch` sees every epoch as it ends; `command` is kept in run.json. Without
-    `keep_model` only settings, events, ranks and result stay: enough for every table, nothing to ask.
+    `keep_model` only settings, events, ranks and result stay: enough for every table, nothing to ask. Runs that
+    answer the same questions can keep them once, in the folder `questions`.
     """
 
     device: str = "cpu"
@@ -46,6 +47,7 @@ class Conduct:
     checkpoint_minutes: float = 1.0
     command: str | None = None
     keep_model: bool = True
+    questions: Path | None = None
     track: Track = silent
     watch: Callable[[Epoch], None] = lambda _: None
 
@@ -139,9 +141,11 @@ def _measure(training: Training, run: Run, kept: RunFolder, conduct: Conduct) ->
         name: {"epoch": epoch, **{split: finite(ranks.metrics()) for split, ranks in ranked[epoch].items()}}
         for name, (epoch, _) in versions.items()
     }
+    shared = conduct.questions
     for split, ranks in ranked[versions[run.weights][0]].items():
+        questions = shared and shared / f"questions-{split}-{run.checksum[:8]}.parquet"
         with replacing(kept.ranks_file(split)) as aside:
-            ranks.write(aside)
+            ranks.write(aside, questions=questions)
     reported = measured[run.weights]
     return {
         "weights": run.weights,

@@ -36,7 +36,8 @@ A cell is one dataset, row and seed: one run. Its folder under the results root 
 where id are eight digits of a hash of everything in the study that determines the numbers (graph, form, rank, recipe,
 seed, weights). Changed settings therefore never mix with old results, and the root can be moved as a whole. In the
 folder lies the run (run.json, events.jsonl, ranks-test.parquet, result.json: see folder.py) and cell.json, which
-repeats study, dataset, row and seed; beside the rows of a dataset, graph.json has its counts and checksum.
+repeats study, dataset, row and seed; beside the rows of a dataset, graph.json has its counts and checksum, and
+questions-test-*.parquet the questions that all its runs answer (their ranks-test.parquet hold the counts).
 """
 
 from __future__ import annotations

@@ -204,6 +204,7 @@ def _conduct(cell: Cell, folder: RunFolder, watch: Watch, means: Means) -> Condu
         checkpoint_minutes=means.checkpoint_minutes,
         command=means.command(cell),
         keep_model=False,
+        questions=folder.path.parents[1],
         track=watch.track,
         watch=epoch,
     )
