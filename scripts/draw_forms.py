@@ -23,7 +23,7 @@ def main() -> None:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {columns * WIDTH + 20} {height}" '
         'font-family="Helvetica, Arial, sans-serif" role="img" aria-label="Stored and derived slots of each form">\n'
         f'<rect width="100%" height="100%" fill="#ffffff"/>\n{"".join(parts)}'
-        f'<text x="20" y="{height - 10}" font-size="12" fill="#57606a">Filled: owns numbers. '
+        f'<text x="20" y="{height - 10}" font-size="12" fill="#57606a">At rank 500. Filled: owns numbers. '
         "Outlined: derived from the slot of its colour, owns none.</text>\n</svg>\n"
     )
     TARGET.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,9 @@
-"""Fill in the outputs shown in README.md and docs/: python scripts/write_outputs.py [FILE …]
+"""Fill in what README.md and docs/ show of commands and studies: python scripts/write_outputs.py [FILE …]
 
-A block that follows a line `<!-- run: COMMAND -->` holds what the command prints on standard output; it is never typed.
-Commands run in a scratch folder, one after the other, so that a later one may use what an earlier one left.
+Two kinds of blocks are written here and never typed. What follows a line `<!-- run: COMMAND -->` is what the command
+prints; commands run in a scratch folder, one after the other, so that a later one may use what an earlier one left.
+What stands between `<!-- study: FILE -->` and `<!-- /study -->` is a table of the study's finished runs.
+`--tables` leaves the commands alone.
 """
 
 from __future__ import annotations
@@ -13,34 +15,67 @@ import sys
 import tempfile
 from pathlib import Path
 
+from conjoin.report.collect import collect
+from conjoin.report.printing import mean_sd
+from conjoin.study.study import Study
+
 ROOT = Path(__file__).resolve().parents[1]
-BLOCK = re.compile(r"<!-- run: (?P<command>[^\n]+) -->\n```text\n.*?\n```", re.DOTALL)
+COMMAND = re.compile(r"<!-- run: (?P<command>[^\n]+) -->\n```text\n(?:.*?\n)?```", re.DOTALL)
+STUDY = re.compile(r"<!-- study: (?P<file>[^\n]+) -->\n.*?<!-- /study -->", re.DOTALL)
+SHOWN = {"mrr": "MRR", "hits1": "Hits@1", "hits3": "Hits@3", "hits10": "Hits@10"}
 
 
-def filled(text: str, folder: Path) -> str:
-    """The text with every block replaced by what its command prints now."""
+def with_tables(text: str) -> str:
+    """The text with every study's table as its results are now."""
+
+    def fill(block: re.Match[str]) -> str:
+        return f"<!-- study: {block['file']} -->\n{study_table(ROOT / block['file'])}\n<!-- /study -->"
+
+    return STUDY.sub(fill, text)
+
+
+def study_table(file: Path) -> str:
+    """Mean ± standard deviation over the seeds of every row on every dataset."""
+    study = Study.read(file)
+    findings = collect(study, study.root)
+    lines = [f"| dataset | form | seeds | {' | '.join(SHOWN.values())} | parameters |", "|---|---|" + "---:|" * 6]
+    for dataset in study.datasets:
+        for outcome in findings.on(dataset):
+            if outcome.runs:
+                cells = [mean_sd(measure, outcome.moments(measure)) for measure in SHOWN]
+                parameters = f"{outcome.runs[0].result['parameters']:,}"
+                counts = [str(len(outcome.runs)), *cells, parameters]
+                lines.append(f"| {dataset} | {outcome.row.name} | {' | '.join(counts)} |")
+    return "\n".join(lines)
+
+
+def with_outputs(text: str, folder: Path) -> str:
+    """The text with every command's output as it is now."""
 
     def fill(block: re.Match[str]) -> str:
         command = block["command"]
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-        done = subprocess.run(
-            ["bash", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False
-        )
+        shell = ["bash", "-c", command]
+        done = subprocess.run(shell, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{command} ended with {done.returncode}")
-        return f"<!-- run: {command} -->\n```text\n{done.stdout.rstrip()}\n```"
+        printed = "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
+        return f"<!-- run: {command} -->\n```text\n{printed}\n```"
 
-    return BLOCK.sub(fill, text)
+    return COMMAND.sub(fill, text)
 
 
 def main() -> None:
     """Rewrite the given files, or README.md and everything under docs/."""
-    files = [Path(name) for name in sys.argv[1:]] or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    words = sys.argv[1:]
+    named = [Path(word) for word in words if word != "--tables"]
     with tempfile.TemporaryDirectory() as scratch:
-        for file in files:
-            text = file.read_text(encoding="utf-8")
-            if BLOCK.search(text):
-                file.write_text(filled(text, Path(scratch)), encoding="utf-8")
+        for file in named or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+            before = file.read_text(encoding="utf-8")
+            after = with_tables(before)
+            after = after if "--tables" in words else with_outputs(after, Path(scratch))
+            if after != before:
+                file.write_text(after, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -81,6 +82,16 @@ def test_the_order_of_examples_belongs_to_the_seed() -> None:
         results.append(model)
     assert same(results[0], results[1])
     assert not same(results[0], results[2])
+
+
+def test_every_epoch_has_its_own_order() -> None:
+    """SGD keeps no state, so two epochs in one order would equal a first epoch twice."""
+    recipe = Recipe(epochs=1, batch=16, lr=1.0, optimizer="sgd")
+    twice, once_and_again = fresh(), fresh()
+    list(train(twice, GRAPH, replace(recipe, epochs=2)))
+    for _ in range(2):
+        list(train(once_and_again, GRAPH, recipe))
+    assert not same(twice, once_and_again)
 
 
 def test_global_random_state_plays_no_part() -> None:
@@ -212,14 +223,16 @@ def test_zero_epochs_change_nothing() -> None:
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("budget", [None, 500], ids=["dense", "chunked"])
 def test_divergence_raises_and_never_gives_a_metric(optimizer: Optimizer, budget: int | None) -> None:
-    recipe = Recipe(epochs=5, batch=20, lr=1e36, optimizer=optimizer, validate_every=1)
-    model = fresh(budget=budget)
-    training = train(model, GRAPH, recipe)
-    with pytest.raises(Diverged, match="diverged"):
-        list(training)
-    assert training.progress.best_mrr == -1
-    with pytest.raises(Diverged):
-        next(training)
+    recipe = Recipe(epochs=5, batch=20, lr=1e36, optimizer=optimizer)
+    for every in (0, 1):
+        model = fresh(budget=budget)
+        training = train(model, GRAPH, replace(recipe, validate_every=every))
+        for _ in range(2):
+            with pytest.raises(Diverged, match=r"not finite at step .* of epoch 1: .* lr = 1e\+36 is too large"):
+                next(training)
+        assert training.progress.best_mrr == -1
+        with pytest.raises(Diverged):
+            rank(model, GRAPH)
 
 
 def test_divergence_in_the_last_step_is_noticed_by_the_ranking() -> None:

@@ -75,6 +75,14 @@ def test_scale_and_type_are_those_asked_for() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["complex", "quate"])
+def test_relations_do_not_repeat_the_entities(name: str) -> None:
+    """These forms have relation rows as wide as entity rows, the same block of numbers if drawn from one stream."""
+    model = Model(name, 8, 4, rank=4)
+    assert model.relations.shape == model.entities.weight.shape
+    assert not torch.isin(model.relations, model.entities.weight).any()
+
+
 def test_squared_moduli_are_those_of_the_batch() -> None:
     spec = NAMED["5star-conj"]
     model = model_of(spec)

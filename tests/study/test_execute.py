@@ -159,6 +159,15 @@ def test_every_optimiser_goes_on_exactly(tmp_path: Path, optimizer: Any, form: s
     assert whole.result["test"] == whole.result["best"]["test"]
 
 
+def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path, undisturbed: RunFolder) -> None:
+    with pytest.raises(Stopped):
+        execute(RUN, GRAPH, tmp_path, conduct=stopping_after(2, checkpoint_epochs=1))
+    (tmp_path / ".checkpoint.safetensors.1.part").write_bytes(b"half")
+    (tmp_path / ".graph.0a.partial").mkdir()
+    execute(RUN, GRAPH, tmp_path)
+    assert {f.name for f in tmp_path.iterdir()} == {f.name for f in undisturbed.path.iterdir()}
+
+
 def test_checkpoints_by_the_clock(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         execute(RUN, GRAPH, tmp_path / "often", conduct=stopping_after(1, checkpoint_minutes=0))
