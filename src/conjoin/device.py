@@ -31,7 +31,8 @@ def choose_device(wanted: str | None = None) -> Choice:
     if wanted is None or wanted == "auto":
         if torch.cuda.is_available():
             return Choice(torch.device("cuda"), f"{torch.cuda.get_device_name()} found")
-        return Choice(torch.device("cpu"), f"no CUDA device found; {torch.get_num_threads()} threads")
+        threads = torch.get_num_threads()
+        return Choice(torch.device("cpu"), f"no CUDA device found; {threads} thread{'s' if threads > 1 else ''}")
     try:
         device = torch.device(wanted)
         torch.empty(1, device=device)
@@ -123,9 +124,12 @@ def describe(device: torch.device) -> dict[str, str | int]:
 
 def commit() -> str:
     """The commit of the sources that are running, with a + where files were changed since; empty where unknown."""
-    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+    here = Path(__file__).resolve()
+    git = ["git", "-C", str(here.parent)]
     try:
-        told = subprocess.run(git, capture_output=True, text=True, timeout=10, check=True)
+        subprocess.run([*git, "ls-files", "--error-unmatch", str(here)], capture_output=True, timeout=10, check=True)
+        words = ["describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+        told = subprocess.run([*git, *words], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
     return told.stdout.strip()

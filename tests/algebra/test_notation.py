@@ -68,7 +68,6 @@ def test_forms_built_in_python_survive_their_text(value: Form) -> None:
     assert parse(str(value)) == value
 
 
-@pytest.mark.xfail(strict=True, reason="a zero tie keeps its conjugation and sign, but prints as 0")
 def test_there_is_one_zero() -> None:
     assert parse("FiveStar(c=0)") == FiveStar(c=Tie(None, conjugated=True)) == FiveStar(c=Tie(None, negated=True))
 

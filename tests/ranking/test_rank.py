@@ -71,10 +71,7 @@ def test_ranks_of_every_form(name: str) -> None:
     assert counted(rank(model, graph, "test")) == expected(model, graph, name, "test")
 
 
-TORN = pytest.mark.xfail(strict=True, reason="float64 columns at a ragged edge are rounded differently")
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float64, marks=TORN)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", ["complex", "5star", "5star-conj"])
 def test_identical_entities_tie_whatever_the_numbers(name: str, dtype: torch.dtype) -> None:
     """Every question has a twin of its answer; under all three policies it costs what the policy says."""

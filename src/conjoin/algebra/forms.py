@@ -44,7 +44,7 @@ class Form(ABC):
         for option, value in self.options.items():
             if value not in self.CHOICES[option]:
                 known = ", ".join(self.CHOICES[option])
-                hint = did_you_mean(value, self.CHOICES[option])
+                hint = did_you_mean(str(value), self.CHOICES[option])
                 raise FormError(f"{option}={value} is not an option of {self.family}; choose from {known}.{hint}")
 
     def _check_tie(self, slot: str, tie: Tie) -> None:

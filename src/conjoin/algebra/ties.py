@@ -22,8 +22,13 @@ class Tie:
     conjugated: bool = False
     negated: bool = False
 
+    def __post_init__(self) -> None:
+        if self.slot is None:
+            object.__setattr__(self, "conjugated", False)
+            object.__setattr__(self, "negated", False)
+
     def __neg__(self) -> Tie:
-        return replace(self, negated=not self.negated) if self.slot else self
+        return replace(self, negated=not self.negated)
 
     def __str__(self) -> str:
         if self.slot is None:

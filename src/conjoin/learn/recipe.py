@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -43,11 +44,11 @@ class Recipe:
             if getattr(self, name) < least:
                 raise UsageError(f"{name} = {getattr(self, name)} is too small: it is at least {least}")
         for name in ("lr", "initial_scale"):
-            if not getattr(self, name) > 0:
-                raise UsageError(f"{name} = {getattr(self, name)} must be positive")
+            if not 0 < getattr(self, name) < math.inf:
+                raise UsageError(f"{name} = {getattr(self, name)} must be positive and finite")
         for name in ("n3", "f2"):
-            if not getattr(self, name) >= 0:
-                raise UsageError(f"{name} = {getattr(self, name)} must not be negative")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name} = {getattr(self, name)} must be finite and not negative")
         if self.optimizer not in OPTIMIZERS:
             raise unknown("optimizer", self.optimizer, OPTIMIZERS, way_out=f"Choose from {', '.join(OPTIMIZERS)}.")
         if self.precision not in PRECISIONS:

@@ -12,6 +12,9 @@ import torch
 from torch import Tensor
 
 BLOCK = 1 << 14
+GRAIN = 16
+"""torch.randn draws sixteen numbers at a time and draws the last sixteen again when they end in the middle: with a
+multiple of sixteen rows the first numbers do not depend on how many are drawn."""
 
 
 def normal_rows(start: int, stop: int, width: int, *, seed: int, stream: str, scale: float) -> Tensor:
@@ -19,7 +22,8 @@ def normal_rows(start: int, stop: int, width: int, *, seed: int, stream: str, sc
     rows = torch.empty(stop - start, width)
     for block in range(start // BLOCK, -(-stop // BLOCK)):
         first = block * BLOCK
-        drawn = torch.randn(min(BLOCK, stop - first), width, generator=generator(seed, stream, block))
+        wanted = min(BLOCK, stop - first)
+        drawn = torch.randn(-(-wanted // GRAIN) * GRAIN, width, generator=generator(seed, stream, block))[:wanted]
         low = max(start, first)
         rows[low - start : first + len(drawn) - start] = drawn[low - first :]
     return rows.mul_(scale)

@@ -23,8 +23,8 @@ def add_rows(table: Tensor, ids: Tensor, rows: Tensor) -> None:
 
 
 def with_room(rows: Tensor) -> Tensor:
-    """The rows, moved on a GPU to memory that goes on with zero rows up to a multiple of GRAIN."""
-    if not rows.is_cuda or len(rows) % GRAIN == 0:
+    """The rows, moved on a GPU to memory of their own that goes on with zero rows up to a multiple of GRAIN."""
+    if not rows.is_cuda:
         return rows
     storage = rows.new_zeros(-(-len(rows) // GRAIN) * GRAIN, rows.shape[1])
     storage[: len(rows)] = rows

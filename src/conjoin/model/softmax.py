@@ -15,7 +15,8 @@ from conjoin.model.rows import add_rows, with_its_room
 
 def dense_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor) -> tuple[Tensor, Tensor]:
     """The reference: holds the whole (B, N) matrix of scores, once. Room behind the rows is used and scores -inf."""
-    room, out_room = (with_its_room(table), with_its_room(out)) if table.is_cuda else (table, out)
+    room = with_its_room(table) if table.is_cuda else table
+    out_room = with_its_room(out)[: len(room)] if table.is_cuda else out
     scores = q @ room.T
     scores[:, len(table) :] = -torch.inf
     log_p = torch.log_softmax(scores, dim=1)
@@ -28,7 +29,7 @@ def dense_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor) -> tuple[
 
 
 def chunked_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
-    """Memory-bounded: holds (B, chunk) scores at a time and computes them twice."""
+    """Memory-bounded: holds (B, chunk) scores at a time, never two such buffers at once, and computes them twice."""
     largest = torch.full_like(q[:, 0], -torch.inf)
     total = torch.zeros_like(largest)
     for rows in torch.split(table, chunk):
@@ -36,6 +37,7 @@ def chunked_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, chunk: 
         higher = torch.maximum(largest, scores.amax(dim=1))
         total = total * (largest - higher).exp() + scores.sub_(higher[:, None]).exp_().sum(dim=1)
         largest = higher
+        del scores
     log_total = total.log().add_(largest)
     share = q / len(q)
     dq = torch.zeros_like(q)
@@ -43,6 +45,7 @@ def chunked_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, chunk: 
         p = torch.addmm(log_total[:, None], q, rows.T, beta=-1).exp_()
         torch.mm(p.T, share, out=gradient)
         dq.addmm_(p, rows)
+        del p
     truth = table[t]
     add_rows(out, t, -share)
     return log_total - (q * truth).sum(dim=1), (dq - truth) / len(q)

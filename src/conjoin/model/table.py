@@ -19,7 +19,10 @@ from conjoin.model.softmax import chunked_softmax, dense_softmax
 CPU_BUDGET = 256 << 20
 GPU_BUDGET = 2 << 30
 FEWEST = 32
-"""Rows and columns below which matrix libraries switch to kernels that round edges differently."""
+"""Rows below which matrix libraries switch to kernels that round differently."""
+EDGE = 96
+"""Products have a multiple of this many columns: kernels 4, 6, 8, 12, 16, 24, 32 or 48 columns wide then leave no
+ragged edge, which they would round differently."""
 
 
 class Standing(NamedTuple):
@@ -125,33 +128,35 @@ class EntityTable(nn.Module):
     def _blocks(self, q: Tensor) -> _Blocks:
         """All scores, in blocks of (B, columns): the number of their first entity, and the scores."""
         columns = self.bytes_allowed // (2 * max(FEWEST, len(q)) * self.weight.element_size())
-        return _Blocks(q, self.weight.detach(), min(len(self), max(FEWEST, columns // FEWEST * FEWEST)))
+        return _Blocks(q, self.weight.detach(), max(EDGE, min(len(self), columns) // EDGE * EDGE))
 
 
 class _Blocks:
-    """Score blocks that can be gone through more than once; a single block is computed once.
+    """Score blocks that can be gone through more than once; those that fit the budget together are computed once.
 
-    All products have one shape: the batch is padded to FEWEST rows and the last block overlaps the one before (what
-    overlaps is cut off). Matrix libraries round the edge columns of thin products differently, which would tear equal
-    entities apart.
+    Equal entities must get equal scores wherever they stand, so no product is thin or ends in a ragged edge: the batch
+    is padded to FEWEST rows, columns come in multiples of EDGE, the last block overlaps the one before (what overlaps
+    is cut off), and a table shorter than EDGE is padded with zeros.
     """
 
     def __init__(self, q: Tensor, table: Tensor, columns: int) -> None:
-        self.questions = len(q)
+        self.questions, self.entities, self.columns = len(q), len(table), columns
         self.q = torch.nn.functional.pad(q, (0, 0, 0, max(0, FEWEST - len(q))))
-        self.table, self.columns = table, columns
-        self.whole = self._scores(0) if columns == len(table) else None
+        self.table = torch.nn.functional.pad(table, (0, 0, 0, EDGE - len(table))) if len(table) < EDGE else table
+        self.kept = list(self._computed()) if columns >= len(table) // EDGE * EDGE else None
 
     def __iter__(self) -> Iterator[tuple[int, Tensor]]:
-        if self.whole is not None:
-            yield 0, self.whole
-            return
-        for first in range(0, len(self.table), self.columns):
-            start = min(first, len(self.table) - self.columns)
-            yield first, self._scores(start)[:, first - start :]
+        return self._computed() if self.kept is None else iter(self.kept)
 
-    def _scores(self, start: int) -> Tensor:
-        scores = (self.q @ self.table[start : start + self.columns].T)[: self.questions]
+    def _computed(self) -> Iterator[tuple[int, Tensor]]:
+        for first in range(0, self.entities, self.columns):
+            wanted = min(self.columns, self.entities - first)
+            columns = -(-wanted // EDGE) * EDGE
+            start = min(first, len(self.table) - columns)
+            yield first, self._scores(start, columns)[:, first - start : first - start + wanted]
+
+    def _scores(self, start: int, columns: int) -> Tensor:
+        scores = (self.q @ self.table[start : start + columns].T)[: self.questions]
         low, high = torch.aminmax(scores)
         if not bool(torch.isfinite(low) & torch.isfinite(high)):
             raise Diverged(

@@ -123,7 +123,7 @@ class Ranks:
                 for name, column in _shared_questions(path, shared.decode()).items():
                     table = table.append_column(name, column)
             words = table.column("direction").to_pylist()
-            numbers = {c: table.column(c).to_numpy().astype(np.int64) for c in COLUMNS if c != "direction"}
+            numbers = {c: _whole(table.column(c)) for c in COLUMNS if c != "direction"}
             numbers["direction"] = np.array([DIRECTIONS.index(word) for word in words], dtype=np.int64)
         except (ValueError, KeyError) as error:
             raise RunError(f"{path} cannot be read as ranks ({error}): rank the run again") from error
@@ -135,6 +135,15 @@ class Ranks:
         columns = {column: pa.array(getattr(self, column), pa.int32()) for column in COLUMNS}
         columns["direction"] = pa.array([DIRECTIONS[d] for d in self.direction.tolist()], pa.string())
         return pa.table(columns)
+
+
+def _whole(column: Any) -> Ids:
+    """A column of whole numbers, refusing gaps and everything else."""
+    import pyarrow as pa
+
+    if column.null_count or not pa.types.is_integer(column.type):
+        raise ValueError(f"a column of type {column.type} with {column.null_count} gaps")
+    return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
 def _write_table(table: Any, path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from conjoin import __version__
 from conjoin.device import describe, peak_bytes, reset_peak
@@ -55,8 +56,16 @@ class Conduct:
 QUIETLY = Conduct()
 
 
-def execute(run: Run, graph: Graph, folder: Path, *, conduct: Conduct = QUIETLY, resume: bool = True) -> RunFolder:
-    """Bring the run to its end in `folder` and return it."""
+def execute(
+    run: Run,
+    graph: Graph,
+    folder: Path,
+    *,
+    conduct: Conduct = QUIETLY,
+    resume: bool = True,
+    initial: Mapping[str, Tensor] | None = None,
+) -> RunFolder:
+    """Bring the run to its end in `folder` and return it. A run with an origin starts from the `initial` weights."""
     kept = RunFolder(folder)
     if run.checksum != graph.checksum:
         raise RunError(f"the run is about another graph than {graph.name}: their checksums differ")
@@ -67,7 +76,9 @@ def execute(run: Run, graph: Graph, folder: Path, *, conduct: Conduct = QUIETLY,
             return kept
         if kept.checkpoint_file.exists() and not resume:
             raise RunError(f"{folder} holds a half-done run: add --resume to continue it, or choose another folder")
-        training = _begin(run, graph, kept, conduct)
+        if bool(run.origin) != (initial is not None):
+            raise RunError("initial weights belong to a run with an origin, and such a run needs them")
+        training = _begin(run, graph, kept, conduct, initial)
         _epochs(training, kept, conduct)
         kept.finish({**_measure(training, run, kept, conduct), **_costs(training, kept)})
     return kept
@@ -78,11 +89,14 @@ def _is_done(run: Run, kept: RunFolder) -> bool:
     if not kept.exists and not kept.finished:
         return False
     if kept.run.id != run.id:
-        raise RunError(f"{kept.path} belongs to other settings ({_difference(kept.run, run)}): choose another folder")
+        go_on = "" if kept.run.checksum == run.checksum else f"; to go on from it with this graph: --from {kept.path}"
+        raise RunError(
+            f"{kept.path} belongs to other settings ({_difference(kept.run, run)}): choose another folder{go_on}"
+        )
     return kept.finished
 
 
-def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct) -> Training:
+def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct, initial: Mapping[str, Tensor] | None) -> Training:
     reset_peak(torch.device(conduct.device))
     model = Model(
         run.form,
@@ -93,6 +107,8 @@ def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct) -> Trainin
         scale=run.recipe.initial_scale,
         device=conduct.device,
     )
+    if initial is not None:
+        model.load_state_dict(initial)
     training = train(model, graph, run.recipe, seed=run.seed, track=conduct.track)
     environment = {"conjoin": __version__, "path": model.entities.path(run.recipe.batch), **describe(model.device)}
     kept.tidy()

@@ -74,12 +74,9 @@ class RunFolder:
             raise RunError(f"{self.path} is not a run folder: it has no run.json")
         settings = read_sealed(self.settings_file)
         try:
-            run = Run.from_json(settings.get("run", {}))
+            return Run.from_json(settings.get("run", {}))
         except UsageError as error:
             raise RunError(f"{self.settings_file} cannot be used: {error}") from error
-        if settings.get("id") != run.id:
-            raise RunError(f"{self.settings_file} is damaged: its id {settings.get('id')} does not fit its settings")
-        return run
 
     @property
     def result(self) -> dict[str, Any]:

@@ -24,6 +24,8 @@ class Run:
     `form` is the form's full text, so that two spellings of one form are one run; `Run.of` takes names too.
 
     `weights` says which weights the run reports: those of the last epoch, as the paper does, or the best on valid.
+
+    `origin` names what the rows start from: nothing but the seed, or the id and weights of another run.
     """
 
     data: str
@@ -33,6 +35,7 @@ class Run:
     recipe: Recipe
     seed: int = 0
     weights: Weights = "last"
+    origin: str = ""
 
     def __post_init__(self) -> None:
         if self.weights not in get_args(Weights):
@@ -41,7 +44,17 @@ class Run:
             raise UsageError("the best weights are those with the best validation MRR: set validate_every too")
 
     @classmethod
-    def of(cls, graph: Graph, form: str, *, rank: int, recipe: Recipe, seed: int = 0, weights: Weights = "last") -> Run:
+    def of(
+        cls,
+        graph: Graph,
+        form: str,
+        *,
+        rank: int,
+        recipe: Recipe,
+        seed: int = 0,
+        weights: Weights = "last",
+        origin: str = "",
+    ) -> Run:
         """The run of a form, by name or text, on a graph."""
         from conjoin.algebra.notation import parse
 
@@ -55,6 +68,7 @@ class Run:
             recipe=recipe,
             seed=seed,
             weights=weights,
+            origin=origin,
         )
 
     @property
