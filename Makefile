@@ -23,7 +23,7 @@ check: setup
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 format: setup
 	$(BIN)/ruff check --fix .
@@ -31,6 +31,7 @@ format: setup
 
 docs: setup
 	$(BIN)/python scripts/write_datasets_doc.py
+	$(BIN)/python scripts/write_outputs.py
 	$(BIN)/python scripts/draw_forms.py
 
 clean:

@@ -1,0 +1,37 @@
+"""What the pages show of studies is what the results say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import write_outputs  # noqa: E402
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHOWING = [page for page in PAGES if write_outputs.STUDY.search(page.read_text(encoding="utf-8"))]
+
+
+def test_some_pages_show_studies() -> None:
+    assert SHOWING
+
+
+@pytest.mark.parametrize("page", SHOWING, ids=lambda page: page.name)
+def test_tables_are_those_of_the_results(page: Path) -> None:
+    pytest.importorskip("scipy", reason="tables of studies need SciPy: pip install 'conjoin[study]'")
+    text = page.read_text(encoding="utf-8")
+    assert write_outputs.with_tables(text) == text, "run `python scripts/write_outputs.py --tables`"
+
+
+def test_a_command_fills_its_block(tmp_path: Path) -> None:
+    text = "before\n<!-- run: echo a; echo 'b  ' -->\n```text\nold\n```\nafter\n"
+    assert write_outputs.with_outputs(text, tmp_path) == text.replace("old", "a\nb")
+
+
+def test_a_failing_command_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="ended with 3"):
+        write_outputs.with_outputs("<!-- run: exit 3 -->\n```text\n```", tmp_path)
