@@ -1,10 +1,11 @@
 # make demo    set up, train four small models on the embedded graph, answer three questions
 # make test    set up, check style and types, run every test
 # make setup   only build the environment in .venv
+# make page    build the explorer page again
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: setup demo test check format docs clean
+.PHONY: setup demo test check format docs page clean
 
 setup: .venv/ready
 
@@ -33,6 +34,10 @@ docs: setup
 	$(BIN)/python scripts/write_datasets_doc.py
 	$(BIN)/python scripts/write_outputs.py
 	$(BIN)/python scripts/draw_forms.py
+
+page: setup
+	rm -rf src/conjoin/serve/static
+	cd web && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci && PATH="$$PATH:$(CURDIR)/$(BIN)" npm run build
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

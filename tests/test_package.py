@@ -11,7 +11,18 @@ import pytest
 
 import conjoin
 
-BLOCKED = ("duckdb", "optuna", "fastapi", "uvicorn", "pyoxigraph", "matplotlib", "pandas", "scipy")
+BLOCKED = (
+    "duckdb",
+    "optuna",
+    "fastapi",
+    "uvicorn",
+    "pyoxigraph",
+    "matplotlib",
+    "pandas",
+    "scipy",
+    "sklearn",
+    "pydantic",
+)
 WALL = f"""
 import sys
 class Wall:

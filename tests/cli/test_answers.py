@@ -18,7 +18,8 @@ def test_the_json_of_ask(trained: Path, head: str, relation: str) -> None:
     assert report["question"] == {"head": head, "relation": relation, "tail": "?"}
     assert len(report["answers"]) == 3
     for answer in report["answers"]:
-        assert set(answer) == {"entity", "label", "score", "known"}
+        assert set(answer) == {"entity", "label", "score", "known", "probability"}
+        assert answer["probability"] is None
         assert answer["label"] in LANDS or answer["label"].startswith("capital of ")
         assert isinstance(answer["score"], float)
         assert isinstance(answer["known"], bool)
@@ -63,6 +64,50 @@ def test_a_file_of_questions(trained: Path, tmp_path: Path) -> None:
     assert "?  P2  C1" in out
 
 
+def test_answers_among_candidates(trained: Path) -> None:
+    words = ("ask", trained, "France", "borders", "-k", 99, "--json")
+    chosen = conjoin(*words, "--candidate", "Spain", "--candidate", "Q2").json["answers"]
+    assert {answer["label"] for answer in chosen} == {"Spain", "Portugal"}
+    capitals = conjoin(*words, "--type", "*", "has capital", "?").json["answers"]
+    assert {answer["entity"] for answer in capitals} == {f"C{number}" for number in range(len(LANDS))}
+    one = conjoin(*words, "--type", "?", "P2", "capital of Spain").json["answers"]
+    assert [answer["label"] for answer in one] == ["Spain"]
+
+
+def test_two_runs_beside_each_other(trained: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    assert conjoin("export", trained, "-o", other).code == 0
+    words = ("ask", trained, "France", "borders", "-k", 3, "--compare", other)
+    report = conjoin(*words, "--json").json
+    assert report["runs"] == [str(trained), str(other)]
+    assert [answer["places"][0]["rank"] for answer in report["answers"]] == [1, 2, 3]
+    for answer in report["answers"]:
+        assert answer["places"][0] == answer["places"][1]
+    table = conjoin(*words).out
+    assert "rank, trained" in table
+    assert "rank, other" in table
+    file = write_lines(tmp_path / "q.tsv", [("France", "borders", "?")])
+    assert conjoin("ask", trained, "--file", file, "-k", 3, "--compare", other, "--json").json == {
+        "questions": [report]
+    }
+    assert "leave out --explain" in conjoin(*words, "--explain").err
+
+
+def test_why(trained: Path) -> None:
+    words = ("ask", trained, "France", "borders", "-k", 6, "--explain")
+    reasons = conjoin(*words, "--json").json["explanations"]
+    assert 0 < len(reasons) <= 3
+    assert all(reason["head"] == "Q0" and reason["relation"] == "P1" for reason in reasons)
+    assert "Why France borders" in conjoin(*words).out
+
+
+def test_names_are_found(trained: Path) -> None:
+    found = conjoin("find", trained, "frnace", "--json").json["found"]
+    assert (found[0]["name"], found[0]["label"]) == ("Q0", "France")
+    assert [match["name"] for match in conjoin("find", trained, "cap", "--relations", "--json").json["found"]] == ["P2"]
+    assert "Portugal" in conjoin("find", trained, "port").out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -75,6 +120,12 @@ def test_a_file_of_questions(trained: Path, tmp_path: Path) -> None:
         (["--file", "nowhere.tsv"], "nowhere.tsv: there is no such file"),
         (["France", "borders", "--file", "q.tsv"], "give one question"),
         (["France", "borders", "--weights", "bset"], "Did you mean best?"),
+        (["France", "borders", "--candidate", "Spian"], "unknown entity 'Spian'. Did you mean Spain?"),
+        (["France", "borders", "--candidate", "Spain", "--type", "*", "P1", "?"], "--candidate names or a --type"),
+        (["France", "borders", "--type", "France", "P1", "Spain"], "a type has one '?'"),
+        (["France", "borders", "--type", "?", "P2", "Spain"], "no training fact is like ? P2 Spain"),
+        (["France", "borders", "--min-probability", "0.5"], "have no probability yet: conjoin calibrate"),
+        (["France", "borders", "--compare", "nowhere"], "there is no run folder nowhere"),
     ],
 )
 def test_questions_asked_wrongly(trained: Path, words: list[str], message: str) -> None:

@@ -9,12 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import conjoin
 from conjoin.errors import ConjoinError, GraphError, RunError, UnknownName, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
-from conjoin.serve.predictor import Predictor, open_run
+from conjoin.serve.compare import compare
+from conjoin.serve.predictor import Predictor, Question, open_run
 from conjoin.study.execute import Conduct, execute
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
@@ -133,6 +136,80 @@ def test_last_and_best_weights(run: Path, predictor: Predictor) -> None:
     assert conjoin.rank(predictor.model, GRAPH, "valid").mrr() == result["last"]["valid"]["mrr"]
     with pytest.raises(UnknownName, match=r"unknown weights 'bset'\. Did you mean best\?"):
         open_run(run, weights="bset")
+
+
+def test_many_questions_are_answered_like_one_by_one(predictor: Predictor) -> None:
+    questions = [
+        Question("Q1", "P1", None),
+        Question("?", "P2", "Q3"),
+        Question("Q1", None, "Q3"),
+        Question("Spain", "P2"),
+    ]
+    for only_new in (False, True):
+        together = predictor.ask_many(questions * 3, k=3, only_new=only_new)
+        for question, answers in zip(questions * 3, together, strict=True):
+            alone = predictor.ask(*question, k=3, only_new=only_new)
+            assert [(a.entity, a.known) for a in answers] == [(a.entity, a.known) for a in alone]
+            assert [a.score for a in answers] == pytest.approx([a.score for a in alone], rel=1e-5)
+    assert predictor.ask_many([]) == []
+
+
+@given(st.lists(st.sampled_from(["Q1", "Q2", "Q3", "Q4", "France"]), min_size=1), st.booleans())
+def test_candidates_are_the_only_answers_and_keep_their_order(
+    predictor: Predictor, names: list[str], only_new: bool
+) -> None:
+    wanted = {"Q1" if name == "France" else name for name in names}
+    for question in (("Q1", "P1", "?"), ("?", "P2", "Q3")):
+        answers = predictor.ask(*question, k=9, only_new=only_new, candidates=names)
+        everything = [a for a in predictor.ask(*question, k=9, only_new=only_new) if a.entity in wanted]
+        assert [(a.entity, a.known) for a in answers] == [(a.entity, a.known) for a in everything]
+        assert [a.score for a in answers] == pytest.approx([a.score for a in everything], rel=1e-4, abs=1e-7)
+
+
+def test_relations_to_choose_from(predictor: Predictor) -> None:
+    assert [a.entity for a in predictor.ask("Q1", None, "Q3", candidates=["borders"])] == ["P1"]
+    with pytest.raises(UsageError, match="no candidate to choose from"):
+        predictor.ask("Q1", "P1", candidates=[])
+    with pytest.raises(UnknownName, match="unknown entity 'Q9'"):
+        predictor.ask("Q1", "P1", candidates=["Q9"])
+
+
+def test_types_are_sets_of_training_facts(predictor: Predictor) -> None:
+    assert predictor.members("*", "borders", "?") == ["Q2", "Q3", "Q4"]
+    assert predictor.members("?", "P2", None) == ["Q1", "Q4"]
+    assert predictor.members("?", "P2", "Q1") == ["Q4"]
+    assert predictor.members("?", "P2", "Q4") == []
+    assert predictor.members("France", "*", "?") == ["Q2", "Q3"]
+    for wrong in (("*", "P1", "*"), ("?", "P1", "?"), ("Q1", "?", "Q2")):
+        with pytest.raises(UsageError):
+            predictor.members(*wrong)
+
+
+def test_names_are_found(predictor: Predictor) -> None:
+    assert [(m.name, m.label, m.degree) for m in predictor.find_entities("frnace")] == [("Q1", "France", 3)]
+    assert [match.name for match in predictor.find_entities("georgia")] == ["Q3", "Q4"]
+    assert [(m.name, m.label, m.degree) for m in predictor.find_relations("bord")] == [("P1", "borders", 3)]
+
+
+def test_two_runs_side_by_side(predictor: Predictor, run: Path) -> None:
+    best = open_run(run, weights="best")
+    elsewhere = Graph.from_triples([("Q1", "P1", "Q2"), ("Q9", "P1", "Q1")])
+    other = Predictor(conjoin.Model("complex", 3, 1, rank=4), elsewhere)
+    compared = compare([predictor, best, other], Question("Q1", "P1"), k=3)
+    listed = [p.ask("Q1", "P1", k=9) for p in (predictor, best, other)]
+    assert {answer.entity for answer in compared} == {a.entity for answers in listed for a in answers[:3]}
+    for answer in compared:
+        for place, answers in zip(answer.places, listed, strict=True):
+            ranks = {a.entity: (rank, a.score) for rank, a in enumerate(answers, start=1)}
+            if place is None:
+                assert answer.entity not in ranks
+            else:
+                assert place.rank == ranks[answer.entity][0]
+                assert place.score == pytest.approx(ranks[answer.entity][1], rel=1e-5, abs=1e-7)
+    new = compare([predictor, best], Question("Q1", "P1"), k=9, only_new=True, candidates=["Q2", "Q3"])
+    assert [(a.entity, a.known, a.places[0] and a.places[0].rank) for a in new] == [("Q3", False, 1)]
+    with pytest.raises(UsageError, match="no run to compare"):
+        compare([], Question("Q1", "P1"))
 
 
 def copied(run: Path, target: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from conjoin import __version__
-from conjoin.cli import answers, demo, graphs, runs, studies, tuning
+from conjoin.cli import answers, demo, graphs, mining, refining, runs, serving, studies, tuning
 from conjoin.cli.screen import say
 from conjoin.errors import ConjoinError
 
@@ -35,7 +35,13 @@ VERBS = (
     answers.ask,
     answers.score,
     answers.similar,
+    mining.explain,
+    mining.mine,
     answers.export,
+    answers.find,
+    refining.calibrate,
+    refining.fold,
+    serving.serve,
 )
 SPINS = "5000"
 """How long an idle OpenMP thread burns its core before it sleeps. The default is so long that one other busy program

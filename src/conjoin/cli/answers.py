@@ -1,7 +1,8 @@
-"""Verbs that use a trained run: ask, score, similar, export."""
+"""Verbs that use a trained run: ask, find, score, similar, export."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,9 +13,12 @@ from conjoin.cli import options as opt
 from conjoin.cli.screen import emit, show, show_table, spelled
 
 if TYPE_CHECKING:
-    from conjoin.serve.predictor import Answer
+    from conjoin.serve.compare import Compared
+    from conjoin.serve.predictor import Answer, Predictor, Question
 
 Most = Annotated[int, typer.Option("-k", help="How many answers.")]
+EXPLAINED = 3
+"""New answers of a question that --explain explains."""
 
 
 def ask(
@@ -28,6 +32,21 @@ def ask(
     ] = None,
     k: Most = 10,
     only_new: Annotated[bool, typer.Option("--only-new", help="Leave out facts that are in the graph.")] = False,
+    candidate: Annotated[list[str] | None, typer.Option(help="An answer to choose from; repeat for more.")] = None,
+    type: Annotated[
+        tuple[str, str, str] | None,
+        typer.Option(
+            metavar="HEAD RELATION TAIL",
+            help="Choose among what stands at '?' in training facts, '*' being anything: '?' part_of Asia.",
+        ),
+    ] = None,
+    min_probability: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Mark answers below this; needs `conjoin calibrate RUN`.")
+    ] = None,
+    compare: Annotated[Path | None, typer.Option(metavar="RUN2", help="Let another run answer beside.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help=f"Say why, for the first {EXPLAINED} new answers.")
+    ] = False,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
@@ -37,54 +56,186 @@ def ask(
     conjoin ask runs/atlas France borders '?'
     conjoin ask runs/atlas '?' has_capital Lima -k 3
     conjoin ask runs/atlas France '?' Paris
+    conjoin ask runs/atlas Haiti borders '?' --type '?' part_of Caribbean
+    conjoin ask runs/atlas France borders '?' --compare runs/other
     conjoin ask runs/atlas --file questions.tsv --json
     """
     from conjoin.errors import UsageError
     from conjoin.serve.predictor import open_run
 
-    given = (head, relation, tail)
+    questions = _questions(head, relation, tail, file)
+    predictor = open_run(run, weights=weights)
+    if min_probability is not None and predictor.calibration is None:
+        raise UsageError(f"the answers of {run} have no probability yet: conjoin calibrate {run}")
+    if compare is not None and (explain or min_probability is not None):
+        raise UsageError("--compare shows two runs: leave out --explain and --min-probability")
+    candidates = _candidates(predictor, candidate, type)
+    if compare is not None:
+        runs = {str(run): predictor, str(compare): open_run(compare, weights=weights)}
+        _compare(runs, questions, k=k, only_new=only_new, candidates=candidates, json=json, whole=file is not None)
+        return
+    answered = predictor.ask_many(questions, k=k, only_new=only_new, candidates=candidates)
+    reports = []
+    for question, answers in zip(questions, answered, strict=True):
+        report = answer_report(question, answers, min_probability=min_probability)
+        reasons = _reasons(predictor, question, answers) if explain else []
+        if explain:
+            report["explanations"] = [reason.to_json() for reason in reasons]
+        reports.append(report)
+        if not json:
+            _show_answers(question, answers, min_probability)
+            _show_reasons(reasons)
+    if json:
+        emit(reports[0] if file is None else {"questions": reports})
+
+
+def _questions(head: str | None, relation: str | None, tail: str | None, file: Path | None) -> list[Question]:
+    from conjoin.errors import UsageError
+    from conjoin.graph.files.readers import read_triples
+    from conjoin.serve.predictor import Question
+
     if (file is None) == (head is None):
         raise UsageError("give one question (conjoin ask RUN France borders '?') or a file of them (--file)")
     if file is not None:
-        questions = _questions(file)
-    elif relation is None:
+        triples, _ = read_triples(file)
+        return [Question(*triple) for triple in triples]
+    if relation is None:
         raise UsageError("a question has three parts, one of them '?': conjoin ask RUN France borders '?'")
-    else:
-        questions = [(given[0] or "?", relation, tail or "?")]
-    predictor = open_run(run, weights=weights)
-    answered = [(q, predictor.ask(*q, k=k, only_new=only_new)) for q in questions]
-    if json:
-        reports = [answer_report(question, answers) for question, answers in answered]
-        emit(reports[0] if file is None else {"questions": reports})
-        return
-    for question, answers in answered:
-        _show_answers(question, answers)
+    return [Question(head or "?", relation, tail or "?")]
 
 
-def _questions(file: Path) -> list[tuple[str, str, str]]:
-    from conjoin.graph.files.readers import read_triples
+def _candidates(
+    predictor: Predictor, named: Sequence[str] | None, type: tuple[str, str, str] | None
+) -> list[str] | None:
+    from conjoin.errors import UsageError
 
-    triples, _ = read_triples(file)
-    return list(triples)
+    if named and type:
+        raise UsageError("choose among --candidate names or a --type, not both")
+    if type is None:
+        return list(named) if named else None
+    members = predictor.members(*type)
+    if not members:
+        raise UsageError(f"no training fact is like {' '.join(type)}: there is no candidate to choose from")
+    return members
 
 
-def answer_report(question: tuple[str, str, str], answers: list[Answer]) -> dict[str, Any]:
+def answer_report(
+    question: Sequence[str | None], answers: list[Answer], *, min_probability: float | None = None
+) -> dict[str, Any]:
     """The JSON object of one question."""
     head, relation, tail = question
-    return {
-        "question": {"head": head, "relation": relation, "tail": tail},
-        "answers": [asdict(answer) for answer in answers],
-    }
+    found = [asdict(answer) for answer in answers]
+    if min_probability is not None:
+        below = [_is_below(answer, min_probability) for answer in answers]
+        found = [{**line, "below": low} for line, low in zip(found, below, strict=True)]
+    return {"question": {"head": head, "relation": relation, "tail": tail}, "answers": found}
 
 
-def _show_answers(question: tuple[str, str, str], answers: list[Answer]) -> None:
-    rows = [
-        (str(place), answer.label, "known" if answer.known else "new", f"{answer.score:.3f}")
-        for place, answer in enumerate(answers, start=1)
-    ]
-    show_table("  ".join(question), ("", "answer", "", "score"), rows, left=3)
+def _show_answers(question: Question, answers: list[Answer], least: float | None) -> None:
+    calibrated = any(answer.probability is not None for answer in answers)
+    rows = []
+    for place, answer in enumerate(answers, start=1):
+        row = [str(place), answer.label, "known" if answer.known else "new", f"{answer.score:.3f}"]
+        if calibrated:
+            row.append(_chance(answer.probability))
+        if least is not None:
+            row.append("below" if _is_below(answer, least) else "")
+        rows.append(row)
+    columns = ["", "answer", "", "score"] + ["probability"] * calibrated + [f"≥ {least}"] * (least is not None)
+    show_table("  ".join(word or "?" for word in question), columns, rows, left=3)
     if not rows:
         show("No answer is left: every candidate is in the graph already.")
+
+
+def _is_below(answer: Answer, least: float) -> bool:
+    return answer.probability is not None and answer.probability < least
+
+
+def _chance(probability: float | None) -> str:
+    if probability is None:
+        return ""
+    return f"{probability:.2f}" if probability >= 0.005 else "< .01"
+
+
+def _reasons(predictor: Predictor, question: Question, answers: list[Answer]) -> list[Any]:
+    from conjoin.serve.explain import explain
+
+    new = [answer.entity for answer in answers if not answer.known][:EXPLAINED]
+    return [explain(predictor, *(name if word in (None, "?") else word for word in question)) for name in new]
+
+
+def _show_reasons(reasons: list[Any]) -> None:
+    for reason in reasons:
+        rows = [(support.label, f"{support.strength:.2f}") for support in reason.supports]
+        show_table(f"Why {reason.label}?", ("training fact", "support"), rows)
+
+
+def _compare(
+    runs: dict[str, Predictor],
+    questions: list[Question],
+    *,
+    k: int,
+    only_new: bool,
+    candidates: list[str] | None,
+    json: bool,
+    whole: bool,
+) -> None:
+    from conjoin.serve.compare import compare
+
+    reports = []
+    for question in questions:
+        found = compare(list(runs.values()), question, k=k, only_new=only_new, candidates=candidates)
+        head, relation, tail = question
+        asked = {"head": head, "relation": relation, "tail": tail}
+        reports.append({"question": asked, "runs": list(runs), "answers": [asdict(answer) for answer in found]})
+        if not json:
+            _show_compared(question, list(runs), found)
+    if json:
+        emit({"questions": reports} if whole else reports[0])
+
+
+def _show_compared(question: Question, runs: list[str], found: list[Compared]) -> None:
+    calibrated = [
+        any((place := answer.places[i]) and place.probability is not None for answer in found) for i in range(len(runs))
+    ]
+    rows = []
+    for answer in found:
+        row = [answer.label, "known" if answer.known else "new"]
+        for place, with_probability in zip(answer.places, calibrated, strict=True):
+            row += ["-", "-"] if place is None else [str(place.rank), f"{place.score:.3f}"]
+            row += [_chance(place.probability if place else None)] * with_probability
+        rows.append(row)
+    columns = ["answer", ""]
+    for run, with_probability in zip(runs, calibrated, strict=True):
+        columns += [f"rank, {Path(run).name}", "score"] + ["probability"] * with_probability
+    show_table("  ".join(word or "?" for word in question), columns, rows, left=2)
+
+
+def find(
+    run: opt.RunArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A part of a name or label, spelt roughly.")],
+    *,
+    relations: Annotated[bool, typer.Option("--relations", help="Look for relations, not entities.")] = False,
+    k: Most = 10,
+    json: opt.Json = False,
+) -> None:
+    """Find a name: by its beginning, the beginning of its words, a part, or misspelt.
+
+    \b
+    conjoin find runs/atlas 'untied stat'
+    conjoin find runs/atlas capital --relations
+    """
+    from conjoin.graph.files.store import open_graph
+    from conjoin.serve.names import entity_names, relation_names
+    from conjoin.study.folder import RunFolder
+
+    graph = open_graph(RunFolder(run).graph_folder)
+    found = (relation_names if relations else entity_names)(graph).find(text, k)
+    if json:
+        emit({"text": text, "found": [asdict(match) for match in found]})
+        return
+    rows = [(match.label, match.name, f"{match.degree:,}") for match in found]
+    show_table(text, ("label", "name", "facts"), rows, left=2)
 
 
 def score(
@@ -146,7 +297,8 @@ def similar(
 
     answers = open_run(run, weights=weights).similar(entity, k)
     if json:
-        emit({"entity": entity, "similar": [asdict(answer) for answer in answers]})
+        columns = ("entity", "label", "score", "known")
+        emit({"entity": entity, "similar": [{name: getattr(a, name) for name in columns} for a in answers]})
         return
     rows = [(answer.label, "linked" if answer.known else "", f"{answer.score:.3f}") for answer in answers]
     show_table(f"similar to {entity}", ("entity", "", "cosine"), rows, left=2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,7 +83,10 @@ def demo(
     for question, found in answers:
         words = ", ".join(f"{answer.label}{_mark(graph, question, answer)}" for answer in found)
         show(f"  {' '.join(question)}   →   {words}")
-    show(f"\nAsk more: conjoin ask {out / best} France borders '?'     ({time.monotonic() - start:.0f} s)")
+    program = "conjoin" if shutil.which("conjoin") else sys.argv[0]
+    others = " ".join(str(out / form) for form in FORMS if form != best)
+    show(f"\nAsk more ({time.monotonic() - start:.0f} s so far):   {program} ask {out / best} France borders '?'")
+    show(f"Open the explorer:         {program} serve {out / best} {others}")
 
 
 def _mark(graph: Graph, question: tuple[str, str, str], answer: Answer) -> str:

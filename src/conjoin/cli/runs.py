@@ -28,7 +28,9 @@ GROUPS = ("direction", "relation", "cardinality", "degree")
 def train(
     graph: opt.GraphArgument,
     *,
-    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = "5star-conj",
+    form: Annotated[
+        str | None, typer.Option(help="A form's name (`conjoin forms`) or its text.  [default: 5star-conj]")
+    ] = None,
     quotient: Annotated[str | None, typer.Option(help="Of 5star forms: phase, mobius or aligned.")] = None,
     layout: Annotated[str | None, typer.Option(help="Of complex forms: proper or published.")] = None,
     preset: Annotated[
@@ -57,6 +59,14 @@ def train(
     seed: Annotated[int, typer.Option(help="Seed of the start and of the order of examples.")] = 0,
     device: opt.Device = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder.  [default: runs/…]")] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Go on from a finished run, of this graph or one that has grown: rows by name.",
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a half-done run exactly.")] = False,
     checkpoint_epochs: Annotated[int, typer.Option(min=0, help="Checkpoint every n epochs; 0: by the clock.")] = 0,
     checkpoint_minutes: Annotated[float, typer.Option(min=0, help="Checkpoint at least so often.")] = 1.0,
@@ -77,12 +87,16 @@ def train(
     conjoin train atlas --form 5star-conj --rank 32 --epochs 20 -o runs/atlas
     conjoin train wn18rr --form 5star-conj --preset paper --precision tf32
     conjoin train my-facts.csv --form complex-conj --validate-every 5 --weights best
+    conjoin train my-facts-of-today.csv --from runs/my-facts --epochs 10 -o runs/my-facts-of-today
     """
     from conjoin.algebra.notation import form as form_of
     from conjoin.device import choose_device
+    from conjoin.errors import UsageError
     from conjoin.learn.presets import preset as preset_settings
     from conjoin.learn.recipe import Recipe
     from conjoin.learn.search import read_block
+    from conjoin.serve.extend import rows_for
+    from conjoin.serve.predictor import open_run, reported_weights
     from conjoin.study.execute import Conduct, execute
     from conjoin.study.folder import RunFolder
     from conjoin.study.run import Run
@@ -95,7 +109,9 @@ def train(
         literals=literals,
         blank_nodes=blank_nodes,
     )
-    chosen_form = form_of(form, quotient=quotient, layout=layout)
+    before = open_run(start) if start else None
+    known = before.settings if before else None
+    chosen_form = form_of(form or (known.form if known else "5star-conj"), quotient=quotient, layout=layout)
     chosen = choose_device(device)
     options = {
         "rank": rank,
@@ -114,7 +130,7 @@ def train(
     Recipe.from_mapping({name: value for name, value in given.items() if name != "rank"})
     with Watcher().watching() as watcher:
         loaded = opt.load_graph(graph, options=choices, labels=labels, watcher=watcher)
-    settings: dict[str, Any] = {"rank": 100, "epochs": 50, "batch": default_batch(loaded)}
+    settings: dict[str, Any] = {"rank": known.rank if known else 100, "epochs": 50, "batch": default_batch(loaded)}
     if preset:
         settings |= preset_settings(preset, loaded.name.casefold(), chosen_form)
     if settings_file:
@@ -122,7 +138,21 @@ def train(
     settings |= given
     chosen_rank = settings.pop("rank")
     recipe = Recipe.from_mapping(settings)
-    run = Run.of(loaded, str(chosen_form), rank=chosen_rank, recipe=recipe, seed=seed, weights=weights)  # type: ignore[arg-type]
+    run = Run.of(
+        loaded,
+        str(chosen_form),
+        rank=chosen_rank,
+        recipe=recipe,
+        seed=seed,
+        weights=weights,  # type: ignore[arg-type]
+        origin=f"{known.id} {reported_weights(RunFolder(start), None)}" if known and start else "",
+    )
+    if known and (known.form, known.rank) != (run.form, run.rank):
+        raise UsageError(
+            f"{start} is {known.form} of rank {known.rank}, this would be {run.form} of rank {run.rank}: "
+            "leave out --form, --rank and --preset, or train from scratch"
+        )
+    initial = rows_for(before, loaded, seed=seed, scale=recipe.initial_scale) if before else None
     folder = out or Path("runs") / run.title
     say(f"{run.form} of rank {run.rank} on {loaded.name}, {chosen.device} ({chosen.reason}) → {folder}")
     with Watcher(recipe.epochs, loaded.name).watching() as watcher:
@@ -135,7 +165,7 @@ def train(
             watch=watcher.epoch,
         )
         already = RunFolder(folder).finished
-        done = execute(run, loaded, folder, conduct=conduct, resume=resume)
+        done = execute(run, loaded, folder, conduct=conduct, resume=resume, initial=initial)
     if already:
         say(f"{folder} was finished before: this is its result")
     if json:

@@ -15,6 +15,8 @@ from conjoin.errors import UsageError, unknown
 from conjoin.files import replacing
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph, Vocabulary
+from conjoin.serve.calibration import FILE as CALIBRATION
+from conjoin.serve.calibration import read_calibration
 from conjoin.serve.predictor import Predictor, open_run, reported_weights
 from conjoin.study.folder import RunFolder
 
@@ -53,6 +55,8 @@ def _bundle(source: RunFolder, target: Path, weights: str, graph: Graph) -> list
         source.weights_file(weights): bundle.weights_file(weights),
         source.result_file: bundle.result_file,
     }
+    if read_calibration(source, graph, weights) is not None:
+        copies[source.path / CALIBRATION] = bundle.path / CALIBRATION
     for original, copy in copies.items():
         with replacing(copy) as aside:
             shutil.copyfile(original, aside)

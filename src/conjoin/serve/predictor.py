@@ -4,32 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from conjoin.errors import RunError, UsageError, unknown
 from conjoin.graph.files.store import open_graph
-from conjoin.graph.graph import Graph, Vocabulary
+from conjoin.graph.graph import Graph, Ids, Vocabulary
 from conjoin.learn.weights import load_tensors
 from conjoin.model.model import Model
+from conjoin.model.table import EntityTable
+from conjoin.serve.calibration import Calibration, Reals, read_calibration
+from conjoin.serve.names import Match, NameIndex, entity_names, relation_names
 from conjoin.study.folder import RunFolder
+from conjoin.study.run import Run
 
+Marks = npt.NDArray[np.bool_]
 UNKNOWN = "?"
+ANY = "*"
+
+
+class Question(NamedTuple):
+    """A fact with one unknown, written None or '?'."""
+
+    head: str | None
+    relation: str | None
+    tail: str | None = None
 
 
 @dataclass(frozen=True)
 class Answer:
     """One candidate: its name, what a person reads, its score, and whether the fact is in the graph already.
 
-    `entity` is a relation's name where a relation was asked for.
+    `entity` is a relation's name where a relation was asked for. `probability` is that of a new answer of a calibrated
+    run (conjoin.serve.calibration says what it refers to); for known facts there is nothing to guess.
     """
 
     entity: str
     label: str
     score: float
     known: bool
+    probability: float | None = None
 
 
 @dataclass(frozen=True)
@@ -46,36 +66,101 @@ class Scored:
     score: float
     rank: int
     known: bool
+    probability: float | None = None
+
+
+class Asked(NamedTuple):
+    """A question as numbers: tails of (e, r), with r behind n_relations for heads; or relations from e to t."""
+
+    e: int
+    r: int | None
+    t: int | None
 
 
 class Predictor:
-    """A model with the graph it was trained on. Names and labels are accepted everywhere."""
+    """A model with the graph it was trained on. Names and labels are accepted everywhere.
 
-    def __init__(self, model: Model, graph: Graph) -> None:
+    `calibration` gives answers a probability; `settings` is the run that the model comes from, where it has one.
+    """
+
+    def __init__(
+        self, model: Model, graph: Graph, *, calibration: Calibration | None = None, settings: Run | None = None
+    ) -> None:
         self.model = model.requires_grad_(requires_grad=False)
-        self.graph = graph
+        self.graph, self.calibration, self.settings = graph, calibration, settings
 
     def ask(
-        self, head: str | None, relation: str | None, tail: str | None = None, *, k: int = 10, only_new: bool = False
+        self,
+        head: str | None,
+        relation: str | None,
+        tail: str | None = None,
+        *,
+        k: int = 10,
+        only_new: bool = False,
+        candidates: Sequence[str] | None = None,
     ) -> list[Answer]:
         """The k best answers to a question with one unknown, written None or '?'.
 
         ask("France", "borders") asks for tails, ask(None, "borders", "France") for heads and
-        ask("France", None, "Paris") for relations. `only_new` leaves out facts that the graph already holds.
+        ask("France", None, "Paris") for relations. `only_new` leaves out facts that the graph already holds;
+        `candidates` are the only answers to choose from, such as a list of names or `members("?", "part_of", "Asia")`.
         """
-        head, relation, tail = (None if word == UNKNOWN else word for word in (head, relation, tail))
+        question = Question(head, relation, tail)
+        return self.ask_many([question], k=k, only_new=only_new, candidates=candidates)[0]
+
+    def ask_many(
+        self,
+        questions: Sequence[Question],
+        *,
+        k: int = 10,
+        only_new: bool = False,
+        candidates: Sequence[str] | None = None,
+    ) -> list[list[Answer]]:
+        """The answers to each question, in order, from one product for all of them."""
         _check(k)
-        missing = [head, relation, tail].count(None)
-        if missing != 1:
-            raise UsageError(f"a question has exactly one unknown, this one has {missing}: France borders ?")
-        if relation is None:
-            assert head is not None
-            assert tail is not None
-            return self._relations(head, tail, k, only_new=only_new)
-        known_end = head if tail is None else tail
-        assert known_end is not None
-        e, r = self.graph.entities.find(known_end), self.graph.relations.find(relation)
-        return self._entities(e, r if tail is None else r + self.graph.n_relations, k, only_new=only_new)
+        asked = [self.understood(question) for question in questions]
+        answers: dict[int, list[Answer]] = {}
+        ends = [place for place, question in enumerate(asked) if question.r is not None]
+        size = self.model.entities.questions_at_once()
+        chosen = _chosen(self.graph.entities, candidates) if ends else None
+        for start in range(0, len(ends), size):
+            part = ends[start : start + size]
+            queries = np.array([asked[place][:2] for place in part], dtype=np.int64)
+            answers |= zip(part, self._entities(queries, k, chosen, only_new=only_new), strict=True)
+        for place, question in enumerate(asked):
+            if question.r is None:
+                among = _chosen(self.graph.relations, candidates)
+                answers[place] = self._relations(question, k, among, only_new=only_new)
+        return [answers[place] for place in range(len(asked))]
+
+    def members(self, head: str | None, relation: str, tail: str | None) -> list[str]:
+        """The names of a type: what stands at '?' in training facts, where '*' or None stands for anything.
+
+        members("?", "part_of", "Caribbean") are the parts of the Caribbean, members("*", "borders", "?") all that
+        is ever bordered, members("?", "borders", "*") all that borders anything.
+        """
+        facts, found = self.graph.train, None
+        keep = np.ones(len(facts), dtype=bool)
+        for column, word, vocabulary in (
+            (0, head, self.graph.entities),
+            (1, relation, self.graph.relations),
+            (2, tail, self.graph.entities),
+        ):
+            if word == UNKNOWN and found is None and column != 1:
+                found = column
+            elif word not in (None, ANY):
+                keep &= facts[:, column] == vocabulary.find(str(word))
+        if found is None:
+            raise UsageError("a type has one '?' at the head or at the tail: ? part_of Caribbean, or * borders ?")
+        return [self.graph.entities.names[i] for i in np.unique(facts[keep, found]).tolist()]
+
+    def find_entities(self, text: str, limit: int = 10) -> list[Match]:
+        """Entities whose name or label begins, contains or is nearly spelt like the text, best first."""
+        return self._entity_names.find(text, limit)
+
+    def find_relations(self, text: str, limit: int = 10) -> list[Match]:
+        """Relations whose name or label begins, contains or is nearly spelt like the text, best first."""
+        return self._relation_names.find(text, limit)
 
     def score(self, triples: Sequence[tuple[str, str, str]]) -> list[Scored]:
         """Score given triples, in order."""
@@ -95,25 +180,84 @@ class Predictor:
         cosines = torch.nn.functional.cosine_similarity(rows, rows[e : e + 1], dim=1)
         cosines[e] = -torch.inf
         best = torch.topk(cosines, min(k, len(rows) - 1))
-        neighbours = self._linked(e)
-        return _answers(self.graph.entities, best.indices, best.values, neighbours)
+        linked = self._linked(e)
+        names = self.graph.entities
+        return [
+            Answer(names.names[i], names.label(i), cosine, i in linked)
+            for i, cosine in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
 
-    def _entities(self, h: int, r: int, k: int, *, only_new: bool) -> list[Answer]:
-        facts = torch.from_numpy(self.graph.known.tails_of(h, r).copy()).to(self.model.device)
-        hidden = (torch.zeros_like(facts), facts) if only_new else None
-        k = min(k, self.model.n_entities - (len(facts) if only_new else 0))
-        scores, ids = self.model.entities.best(self._query(h, r), k, hidden)
-        return _answers(self.graph.entities, ids[0], scores[0], set(facts.tolist()))
+    def probabilities(self, relations: Ids, scores: Reals) -> list[float | None]:
+        """What the calibration makes of scores of relations (reciprocals behind n_relations); None without one."""
+        if self.calibration is None:
+            return [None] * len(scores)
+        return list(self.calibration.probabilities(relations, scores).tolist())
 
-    def _relations(self, head: str, tail: str, k: int, *, only_new: bool) -> list[Answer]:
-        h, t = self.graph.entities.find(head), self.graph.entities.find(tail)
-        relations = torch.arange(self.graph.n_relations, device=self.model.device)
-        q = self.model.query(torch.full_like(relations, h), relations)
-        scores = q @ self.model.entities.weight[t]
-        facts = {r for r in range(self.graph.n_relations) if t in self.graph.known.tails_of(h, r)}
-        order = [r for r in scores.argsort(descending=True, stable=True).tolist() if not (only_new and r in facts)]
-        chosen = torch.tensor(order[:k], dtype=torch.long, device=self.model.device)
-        return _answers(self.graph.relations, chosen, scores[chosen], facts)
+    def understood(self, question: Question) -> Asked:
+        """The question as numbers."""
+        head, relation, tail = (None if word == UNKNOWN else word for word in question)
+        entities = self.graph.entities
+        match (head, relation, tail):
+            case (str(h), str(r), None):
+                return Asked(entities.find(h), self.graph.relations.find(r), None)
+            case (None, str(r), str(t)):
+                return Asked(entities.find(t), self.graph.relations.find(r) + self.graph.n_relations, None)
+            case (str(h), None, str(t)):
+                return Asked(entities.find(h), None, entities.find(t))
+        missing = [head, relation, tail].count(None)
+        raise UsageError(f"a question has exactly one unknown, this one has {missing}: France borders ?")
+
+    def scores(self, asked: Asked) -> tuple[Reals, Ids]:
+        """The scores of all candidates of one question, and the ids of those that make known facts."""
+        if asked.r is None:
+            relations = torch.arange(self.graph.n_relations, device=self.model.device)
+            q = self.model.query(torch.full_like(relations, asked.e), relations)
+            facts = [(asked.e, r, asked.t) for r in range(len(relations))]
+            known = np.flatnonzero(self.graph.known.contains(np.array(facts, dtype=np.int64)))
+            return (q @ self.model.entities.weight[asked.t]).cpu().numpy(), known
+        h, r = (torch.tensor([number], device=self.model.device) for number in asked[:2])
+        return self.model.scores(h, r)[0].cpu().numpy(), self.graph.known.tails_of(asked.e, asked.r)
+
+    def _entities(self, queries: Ids, k: int, chosen: Ids | None, *, only_new: bool) -> list[list[Answer]]:
+        table, device = self.model.entities, self.model.device
+        h, r = torch.from_numpy(queries).to(device).unbind(dim=1)
+        question, entity = self.graph.known.pairs(queries[:, 0], queries[:, 1])
+        if chosen is not None:
+            table = EntityTable(table.weight[torch.from_numpy(chosen).to(device)], budget=table.budget)
+            place = np.minimum(np.searchsorted(chosen, entity), len(chosen) - 1)
+            inside = chosen[place] == entity
+            question, entity = question[inside], place[inside]
+        hidden = torch.from_numpy(question).to(device), torch.from_numpy(entity).to(device)
+        best, places = table.best(self.model.query(h, r), min(k, len(table)), hidden if only_new else None)
+        scores, ids = best.cpu().numpy(), places.cpu().numpy()
+        known = np.isin(np.arange(len(ids))[:, None] * len(table) + ids, question * len(table) + entity)
+        if chosen is not None:
+            ids = chosen[ids]
+        answers = []
+        for row, relation in enumerate(queries[:, 1]):
+            kept = ~known[row] if only_new else slice(None)
+            relations = np.full(ids.shape[1], relation)[kept]
+            answers.append(
+                self._answers(self.graph.entities, ids[row][kept], scores[row][kept], known[row][kept], relations)
+            )
+        return answers
+
+    def _relations(self, asked: Asked, k: int, chosen: Ids | None, *, only_new: bool) -> list[Answer]:
+        scores, facts = self.scores(asked)
+        order = np.argsort(-scores, kind="stable")
+        if chosen is not None:
+            order = order[np.isin(order, chosen)]
+        if only_new:
+            order = order[~np.isin(order, facts)]
+        order = order[:k]
+        return self._answers(self.graph.relations, order, scores[order], np.isin(order, facts), order)
+
+    def _answers(self, names: Vocabulary, ids: Ids, scores: Reals, known: Marks, relations: Ids) -> list[Answer]:
+        columns = ids.tolist(), scores.tolist(), known.tolist(), self.probabilities(relations, scores)
+        return [
+            Answer(names.names[i], names.label(i), score, fact, None if fact else probability)
+            for i, score, fact, probability in zip(*columns, strict=True)
+        ]
 
     def _score(self, ids: Tensor) -> list[Scored]:
         h, r, t = ids.unbind(dim=1)
@@ -122,9 +266,10 @@ class Predictor:
         pairs = self.graph.known.pairs(host[:, 0], host[:, 1])
         hidden = torch.from_numpy(pairs[0]).to(q.device), torch.from_numpy(pairs[1]).to(q.device)
         better = self.model.entities.standing(q, t, hidden).better
-        scores = (q * self.model.entities.weight[t]).sum(dim=1)
+        scores = (q * self.model.entities.weight[t]).sum(dim=1).cpu().numpy()
         known = self.graph.known.contains(host)
         entities, relations = self.graph.entities, self.graph.relations
+        columns = scores.tolist(), better.tolist(), known.tolist(), self.probabilities(host[:, 1], scores)
         return [
             Scored(
                 entities.names[a],
@@ -134,20 +279,32 @@ class Predictor:
                 score,
                 rank + 1,
                 fact,
+                probability,
             )
-            for (a, b, c), score, rank, fact in zip(
-                host.tolist(), scores.tolist(), better.tolist(), known.tolist(), strict=True
-            )
+            for (a, b, c), score, rank, fact, probability in zip(host.tolist(), *columns, strict=True)
         ]
-
-    def _query(self, h: int, r: int) -> Tensor:
-        device = self.model.device
-        return self.model.query(torch.tensor([h], device=device), torch.tensor([r], device=device))
 
     def _linked(self, e: int) -> set[int]:
         """Entities that share a triple with e."""
         both_directions = range(2 * self.graph.n_relations)
         return {int(t) for r in both_directions for t in self.graph.known.tails_of(e, r)}
+
+    @cached_property
+    def _entity_names(self) -> NameIndex:
+        return entity_names(self.graph)
+
+    @cached_property
+    def _relation_names(self) -> NameIndex:
+        return relation_names(self.graph)
+
+
+def _chosen(vocabulary: Vocabulary, candidates: Sequence[str] | None) -> Ids | None:
+    """The ids to choose from, sorted, each once."""
+    if candidates is None:
+        return None
+    if not len(candidates):
+        raise UsageError("there is no candidate to choose from: name at least one, or leave the choice open")
+    return np.unique(np.array([vocabulary.find(name) for name in candidates], dtype=np.int64))
 
 
 def _check(k: int) -> None:
@@ -155,20 +312,17 @@ def _check(k: int) -> None:
         raise UsageError(f"k = {k} is too small: ask for at least one answer")
 
 
-def _answers(vocabulary: Vocabulary, ids: Tensor, scores: Tensor, known: set[int]) -> list[Answer]:
-    return [
-        Answer(vocabulary.names[i], vocabulary.label(i), score, i in known)
-        for i, score in zip(ids.tolist(), scores.tolist(), strict=True)
-    ]
-
-
 def open_run(run: str | Path, *, weights: str | None = None, device: str = "cpu") -> Predictor:
-    """Open a finished run or an exported bundle; `weights` is last or best, by default what the run reports."""
+    """Open a finished run or an exported bundle; `weights` is last or best, by default what the run reports.
+
+    A calibration of these weights in the folder is opened with it.
+    """
     folder = RunFolder(Path(run))
     if not folder.path.is_dir():
         raise RunError(f"there is no run folder {folder.path}: `conjoin train … -o {folder.path}` makes one")
     settings = folder.run
-    file = folder.weights_file(reported_weights(folder, weights))
+    reported = reported_weights(folder, weights)
+    file = folder.weights_file(reported)
     folder.verify(file)
     graph = open_graph(folder.graph_folder)
     if graph.checksum != settings.checksum:
@@ -179,7 +333,8 @@ def open_run(run: str | Path, *, weights: str | None = None, device: str = "cpu"
         model.load_state_dict(tensors)
     except RuntimeError as error:
         raise RunError(f"{file} does not fit its run: {error}") from error
-    return Predictor(model.to(device), graph)
+    calibration = read_calibration(folder, graph, reported)
+    return Predictor(model.to(device), graph, calibration=calibration, settings=settings)
 
 
 def reported_weights(folder: RunFolder, wanted: str | None) -> str:

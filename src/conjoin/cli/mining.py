@@ -1,0 +1,120 @@
+"""Verbs that look into a trained run: explain an answer, mine for missing facts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.screen import Watcher, emit, say, show, show_table, spelled
+
+if TYPE_CHECKING:
+    from conjoin.serve.explain import Explanation
+
+
+def explain(
+    run: opt.RunArgument,
+    head: Annotated[str, typer.Argument(metavar="HEAD", help="A name or label.")],
+    relation: Annotated[str, typer.Argument(metavar="RELATION", help="A relation.")],
+    tail: Annotated[str, typer.Argument(metavar="TAIL", help="A name or label.")],
+    *,
+    k: Annotated[int, typer.Option("-k", help="How many facts and how many paths.")] = 5,
+    weights: opt.Weights = None,
+    json: opt.Json = False,
+) -> None:
+    """Say which training facts support an answer, and how its ends are linked.
+
+    \b
+    conjoin explain runs/atlas Austria borders Italy
+    """
+    from conjoin.serve.explain import explain as explain_answer
+    from conjoin.serve.predictor import open_run
+
+    found = explain_answer(open_run(run, weights=weights), head, relation, tail, k=k)
+    if json:
+        emit(found.to_json())
+    else:
+        show_explanation(found)
+
+
+def show_explanation(found: Explanation) -> None:
+    """Supports and paths as two tables."""
+    rows = [(support.label, f"{100 * support.strength:.1f} %") for support in found.supports]
+    itself = "  (a training fact itself)" if found.trained else ""
+    show_table(f"{found.label}{itself}", ("supported by", "share"), rows)
+    if not rows:
+        show("No training fact near it supports this.")
+    links = [(path_line(found, place), f"{path.strength:.2g}") for place, path in enumerate(found.paths)]
+    if links:
+        show_table("paths", ("from head to tail", "weight"), links)
+
+
+def path_line(found: Explanation, place: int) -> str:
+    """The facts of a path, in its order; each as the graph holds it."""
+    return spelled(" · ".join(step.label for step in found.paths[place].steps))
+
+
+def mine(
+    run: opt.RunArgument,
+    *,
+    relation: Annotated[str | None, typer.Option(help="Only facts of this relation.")] = None,
+    n: Annotated[int, typer.Option("-n", help="How many facts.")] = 100,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="A file: .csv, .tsv or .parquet.")] = None,
+    min_probability: Annotated[
+        float, typer.Option(help="Leave out what is less probable; plausible, where the run has no calibration.")
+    ] = 0.0,
+    all_heads: Annotated[
+        bool, typer.Option("--all-heads", help="Every entity may be a head, not just those that are one in train.")
+    ] = False,
+    weights: opt.Weights = None,
+    json: opt.Json = False,
+) -> None:
+    """Find the most plausible facts that the graph does not hold.
+
+    Ordered by plausibility: the chance that the head has one more such fact, times the softmax over its new tails.
+
+    \b
+    conjoin mine runs/atlas --relation borders -n 20
+    conjoin mine runs/atlas -n 1000 --out missing.csv
+    """
+    from conjoin.serve.mine import check_file, write_mined
+    from conjoin.serve.mine import mine as mine_facts
+    from conjoin.serve.predictor import open_run
+
+    if out is not None:
+        check_file(out)
+    predictor = open_run(run, weights=weights)
+    with Watcher().watching() as watcher:
+        facts = list(
+            mine_facts(
+                predictor,
+                relation=relation,
+                n=n,
+                all_heads=all_heads,
+                min_probability=min_probability,
+                track=watcher.track,
+            )
+        )
+    if out is not None:
+        write_mined(out, facts)
+    if json:
+        report = {"run": str(run), "calibrated": predictor.calibration is not None, "count": len(facts)}
+        emit({**report, "facts": [asdict(fact) for fact in facts]} if out is None else {**report, "file": str(out)})
+        return
+    if out is not None:
+        say(f"{len(facts):,} facts in {out}")
+        return
+    rows = [
+        (
+            str(fact.rank),
+            fact.label,
+            f"{fact.plausibility:.3f}",
+            "-" if fact.probability is None else f"{fact.probability:.3f}",
+            f"{fact.score:.3f}",
+        )
+        for fact in facts
+    ]
+    show_table("not in the graph", ("", "fact", "plausibility", "probability", "score"), rows, left=2)

@@ -1,0 +1,93 @@
+"""The verb that serves: an HTTP interface and the explorer page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.screen import emit, say
+
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders; the first one answers by default.")]
+
+
+def serve(
+    runs: Runs,
+    *,
+    host: Annotated[str, typer.Option(help="Address to listen on. Any but loopback needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8311,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the bearer token; by default the variable CONJOIN_TOKEN.")
+    ] = None,
+    allow_host: Annotated[list[str] | None, typer.Option(help="A name by which clients reach this machine.")] = None,
+    allow_origin: Annotated[list[str] | None, typer.Option(help="Another site whose pages may ask.")] = None,
+    studies: Annotated[Path | None, typer.Option(help="Folder whose study reports are shown.")] = None,
+    map: Annotated[str, typer.Option(help="Layout of the map: pca, umap or pacmap; computed once and stored.")] = "pca",
+    rate: Annotated[float, typer.Option(min=0.1, help="Requests a second that one client may send.")] = 1000.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Time limit of a request.")] = 30.0,
+    batching: Annotated[bool, typer.Option(help="Score questions that arrive together together.")] = True,
+    weights: opt.Weights = None,
+    json: opt.Json = False,
+) -> None:
+    """Serve runs over HTTP, with the explorer page.
+
+    Logs are JSON lines on standard error. Ctrl-C finishes what is under way and stops.
+
+    \b
+    conjoin serve runs/atlas
+    conjoin serve runs/atlas runs/atlas-conj --port 9000
+    CONJOIN_TOKEN=… conjoin serve runs/atlas --host 0.0.0.0 --allow-host kg.example.org
+    """
+    from conjoin.errors import NotInstalled, UsageError
+
+    try:
+        from conjoin.serve.http import doors, listen, page
+        from conjoin.serve.http.limits import Settings
+        from conjoin.serve.http.watch import Watch
+    except ModuleNotFoundError as error:
+        raise NotInstalled(error.name or "fastapi", "serve", "The service") from error
+
+    if not (page.STATIC / "index.html").is_file() and not json:
+        say("the explorer page was not built into this installation; the HTTP interface is served all the same")
+    token = doors.read_token(token_file)
+    if token is None and not doors.is_loopback(host):
+        raise UsageError(
+            f"{host} can be reached from other machines: set a token (CONJOIN_TOKEN or --token-file), "
+            "or listen on 127.0.0.1"
+        )
+    settings = Settings(
+        token=token,
+        hosts=(host, *(allow_host or ())),
+        origins=tuple(allow_origin or ()),
+        studies=studies,
+        map=map,
+        seconds=seconds,
+        rate=rate,
+        burst=max(2 * rate, 1.0),
+        batch=256 if batching else 1,
+    )
+    with listen.bind(host, port) as listening:
+        from conjoin.serve.app import create_app
+        from conjoin.serve.http.layout import layout_of
+        from conjoin.serve.http.shelf import open_shelf
+
+        shelf = open_shelf(runs, settings=settings, weights=weights)
+        if map != "pca":
+            for run in shelf.runs.values():
+                layout_of(run, map)
+        url, names = listen.url_of(listening), list(shelf.runs)
+
+        def started() -> None:
+            if json:
+                emit({"url": url, "runs": names})
+                sys.stdout.flush()
+            else:
+                say(f"{', '.join(names)}: {url}  (Ctrl-C stops)")
+
+        watch = Watch()
+        listen.serve(
+            create_app(shelf, settings, watch=watch), listening, settings=settings, watch=watch, started=started
+        )

@@ -1,0 +1,145 @@
+"""The service as an ASGI application: routes, errors as JSON, and the guard around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from conjoin import __version__
+from conjoin.errors import RunError, UnknownName, UsageError
+from conjoin.serve.http import shapes
+from conjoin.serve.http.browsing import browsing_routes
+from conjoin.serve.http.guard import Guard
+from conjoin.serve.http.limits import Settings
+from conjoin.serve.http.page import page_routes
+from conjoin.serve.http.predictions import prediction_routes
+from conjoin.serve.http.reasons import reason_routes
+from conjoin.serve.http.replies import Refusal, Reply, problem
+from conjoin.serve.http.shelf import Shelf
+from conjoin.serve.http.watch import Watch
+
+DESCRIPTION = "Ask a trained knowledge-graph embedding with the names of the graph."
+PROBLEMS = {
+    400: "Not a question",
+    401: "Token missing or wrong",
+    403: "Another origin",
+    404: "No such name",
+    405: "Wrong method",
+    408: "Sent too slowly",
+    413: "Too large",
+    415: "Not JSON",
+    421: "Another host",
+    422: "Outside the limits",
+    429: "Too many requests",
+    503: "Busy",
+}
+
+
+@dataclass
+class Readiness:
+    """Is the service taking questions?"""
+
+    ready: bool = False
+
+
+def create_app(shelf: Shelf, settings: Settings | None = None, *, watch: Watch | None = None) -> ASGIApp:
+    """The application over open runs. Everything it needs is opened before; its lifespan warms and closes."""
+    chosen, seen = settings or Settings(), watch or Watch()
+    readiness = Readiness()
+    app = FastAPI(
+        title="Conjoin",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan(shelf, seen, readiness),
+        responses={status: {"model": shapes.Problem, "description": text} for status, text in PROBLEMS.items()},
+    )
+    app.include_router(prediction_routes(shelf), prefix="/v1")
+    app.include_router(reason_routes(shelf, seconds=chosen.seconds), prefix="/v1")
+    app.include_router(browsing_routes(shelf, chosen), prefix="/v1")
+    _add_health(app, seen, readiness)
+    app.include_router(page_routes())
+    _add_errors(app)
+    return Guard(app, settings=chosen, watch=seen)
+
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+
+def _lifespan(shelf: Shelf, watch: Watch, readiness: Readiness) -> Lifespan:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        for run in shelf.runs.values():
+            run.observed_by(watch)
+            await shelf.in_thread(run.warm)
+        readiness.ready = True
+        searching = [asyncio.ensure_future(shelf.in_thread(run.warm_search)) for run in shelf.runs.values()]
+        yield
+        await asyncio.wait(searching)
+        readiness.ready = False
+        await shelf.close()
+
+    return lifespan
+
+
+def _add_health(app: FastAPI, watch: Watch, readiness: Readiness) -> None:
+    @app.get("/healthz", response_model=shapes.Status, tags=["health"], summary="Is the process alive?")
+    async def healthz() -> Reply:
+        return Reply({"status": "alive"})
+
+    @app.get("/readyz", response_model=shapes.Status, tags=["health"], summary="Does it take questions?")
+    async def readyz() -> Reply:
+        if not readiness.ready:
+            raise Refusal(503, "the service is starting or stopping", "try again", headers={"Retry-After": "1"})
+        return Reply({"status": "ready"})
+
+    @app.get("/metrics", tags=["health"], summary="Numbers for Prometheus", response_class=Response)
+    async def metrics() -> Response:
+        return Response(watch.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Every error as {"error": {"reason", "hint"}}."""
+
+    async def refused(_: Request, error: Exception) -> Response:
+        assert isinstance(error, Refusal)
+        return error.reply()
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            return Reply(problem("the body is not JSON", str(first.get("ctx", {}).get("error", ""))), status_code=400)
+        place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        return Reply(problem(f"{place}: {first['msg']}", "docs/api.md says what is accepted"), status_code=422)
+
+    async def failed(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        hint = "docs/api.md and GET /openapi.json list the paths"
+        reason = {404: "there is nothing at this path", 405: "this path does not take this method"}
+        headers = dict(error.headers or {})
+        said = reason.get(error.status_code, str(error.detail))
+        return Reply(problem(said, hint), status_code=error.status_code, headers=headers)
+
+    async def wrong_use(_: Request, error: Exception) -> Response:
+        return Reply(problem(str(error)), status_code=404 if isinstance(error, UnknownName) else 400)
+
+    async def left_to_the_guard(_: Request, error: Exception) -> Response:
+        """Ours to mend: logged with its trace, while the client learns nothing, such as where files lie."""
+        raise error
+
+    app.add_exception_handler(Refusal, refused)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, failed)
+    app.add_exception_handler(UsageError, wrong_use)
+    app.add_exception_handler(RunError, left_to_the_guard)
+    app.add_exception_handler(Exception, left_to_the_guard)

@@ -1,0 +1,133 @@
+"""What a score means: curves from scores to probabilities, per relation and direction. Does not import torch.
+
+A probability answers: among the candidates of a question that are not known facts, what share of those with this
+score completes a held-out fact? The questions are those of a split, (h, r, ?) and (?, r, t) of every held-out fact;
+the candidates are all entities, or one fact and `ratio` random corruptions of it. Probabilities of another population
+are other numbers: a question whose answers are all known already has none left to find.
+
+Curves are stored as numbers in calibration.json and applied with numpy; only fitting them needs scikit-learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.errors import RunError
+from conjoin.files import read_sealed, write_sealed
+from conjoin.graph.graph import Graph, Ids
+from conjoin.study.folder import RunFolder
+
+Reals = npt.NDArray[np.floating[Any]]
+FILE = "calibration.json"
+DIRECTIONS = ("tail", "head")
+
+
+class Curve(Protocol):
+    """From scores to probabilities, never falling."""
+
+    def __call__(self, scores: Reals) -> Reals: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Isotonic: probabilities at rising scores, straight lines between them, level outside."""
+
+    scores: Reals
+    probabilities: Reals
+
+    def __call__(self, scores: Reals) -> Reals:
+        return np.interp(scores, self.scores, self.probabilities)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"scores": self.scores.tolist(), "probabilities": self.probabilities.tolist()}
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """Platt: 1 / (1 + exp(-(slope · score + intercept)))."""
+
+    slope: float
+    intercept: float
+
+    def __call__(self, scores: Reals) -> Reals:
+        return 1 / (1 + np.exp(-np.clip(self.slope * np.asarray(scores, np.float64) + self.intercept, -700, 700)))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"slope": self.slope, "intercept": self.intercept}
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """One curve for all, and own curves by relation number (reciprocals, which ask for heads, behind n_relations).
+
+    `about` says how the curves were fitted, `measured` how reliable they are.
+    """
+
+    pooled: Curve
+    own: Mapping[int, Curve]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, Any] = field(default_factory=dict)
+
+    def probabilities(self, relations: Ids, scores: Reals) -> Reals:
+        """Of scores of facts with these relations, both of shape (n,)."""
+        found = np.empty(len(scores), dtype=np.float64)
+        for r in np.unique(relations).tolist():
+            here = relations == r
+            found[here] = self.own.get(r, self.pooled)(scores[here])
+        return found
+
+
+def write_calibration(folder: RunFolder, graph: Graph, calibration: Calibration, *, weights: str) -> Path:
+    """Keep a calibration of the run's last or best weights in the run's folder."""
+    n = graph.n_relations
+    relations: dict[str, dict[str, Any]] = {}
+    for r, curve in sorted(calibration.own.items()):
+        relations.setdefault(graph.relations.names[r % n], {})[DIRECTIONS[r // n]] = curve.to_json()
+    path = folder.path / FILE
+    write_sealed(
+        path,
+        {
+            "run": folder.run.id,
+            "weights": weights,
+            "about": dict(calibration.about),
+            "measured": dict(calibration.measured),
+            "pooled": calibration.pooled.to_json(),
+            "relations": relations,
+        },
+    )
+    return path
+
+
+def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibration | None:
+    """The calibration of these weights, where the folder has one."""
+    path = folder.path / FILE
+    if not path.exists():
+        return None
+    stored = read_sealed(path)
+    if stored.get("run") != folder.run.id:
+        raise RunError(f"{path} belongs to another run: delete it, or calibrate again (conjoin calibrate)")
+    if stored.get("weights") != weights:
+        return None
+    try:
+        own = {
+            graph.relations.index[name] + DIRECTIONS.index(direction) * graph.n_relations: _curve(curve)
+            for name, curves in stored["relations"].items()
+            for direction, curve in curves.items()
+        }
+        return Calibration(_curve(stored["pooled"]), own, stored["about"], stored["measured"])
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise RunError(f"{path} cannot be used ({error!r}): calibrate again (conjoin calibrate)") from error
+
+
+def _curve(stored: Mapping[str, Any]) -> Curve:
+    if "slope" in stored:
+        return Sigmoid(float(stored["slope"]), float(stored["intercept"]))
+    return Steps(np.array(stored["scores"], dtype=np.float64), np.array(stored["probabilities"], dtype=np.float64))

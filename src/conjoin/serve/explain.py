@@ -1,0 +1,80 @@
+"""Why this answer? The training facts that support it, and short paths between its ends."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from conjoin.errors import UsageError
+from conjoin.serve.incidence import incidence
+from conjoin.serve.influence import Answered, influences
+from conjoin.serve.paths import Path, short_paths
+from conjoin.serve.predictor import Predictor
+
+
+@dataclass(frozen=True)
+class Support:
+    """A training fact and its share of all support that facts of the neighbourhood give, between 0 and 1.
+
+    `label` is the fact as a person reads it.
+    """
+
+    head: str
+    relation: str
+    tail: str
+    strength: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why the model believes a fact. `trained`: it was a training fact itself; it never explains itself."""
+
+    head: str
+    relation: str
+    tail: str
+    label: str
+    trained: bool
+    supports: list[Support]
+    paths: list[Path]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def explain(predictor: Predictor, head: str, relation: str, tail: str, *, k: int = 5) -> Explanation:
+    """The k strongest supporting training facts of an answer and the k most telling paths between its ends.
+
+    Names and labels are accepted. Support is measured by gradients (`conjoin.serve.influence`): how much the answer's
+    loss would rise, to first order, without the fact.
+    """
+    if k < 1:
+        raise UsageError(f"k = {k} is too small: ask for at least one fact")
+    graph = predictor.graph
+    entities, relations = graph.entities, graph.relations
+    answer = Answered(entities.find(head), relations.find(relation), entities.find(tail))
+    numbers, influence = influences(predictor.model, graph, answer)
+    index = incidence(graph)
+    order = np.argsort(-influence, kind="stable")[:k]
+    whole = influence[influence > 0].sum()
+
+    def words(h: int, r: int, t: int) -> str:
+        return f"{entities.label(h)} {relations.label(r)} {entities.label(t)}"
+
+    supports = [
+        Support(entities.names[h], relations.names[r], entities.names[t], float(influence[i] / whole), words(h, r, t))
+        for i, (h, r, t) in zip(order, index.facts[numbers[order]].tolist(), strict=True)
+        if influence[i] > 0
+    ]
+    ids = (answer.h, answer.r, answer.t)
+    return Explanation(
+        entities.names[answer.h],
+        relations.names[answer.r],
+        entities.names[answer.t],
+        words(*ids),
+        trained=bool((index.edges_of(answer.h)[:, 1:3] == ids[1:]).all(axis=1).any()),
+        supports=supports,
+        paths=short_paths(graph, answer.h, answer.t, without=ids, k=k),
+    )

@@ -1,0 +1,116 @@
+"""A graph that grows: more facts, more entities, and the rows of a trained model in the new order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from conjoin.errors import UsageError, unknown
+from conjoin.graph.graph import Graph, Ids, Vocabulary
+from conjoin.model.model import Model
+from conjoin.serve.names import entity_names, plain
+from conjoin.serve.predictor import Predictor
+
+Fact = tuple[str, str, str]
+NEAR = 0.75
+"""Share of letters in common, from which one name may be a misspelling of another."""
+
+
+def extend(graph: Graph, facts: Sequence[Fact], *, labels: Mapping[str, str] | None = None) -> Graph:
+    """The graph with more training facts. Entities that it does not know by name or label are new ones.
+
+    Facts that it holds already, in any split, are not repeated. A relation must be known.
+    """
+    by_label = _by_label(graph.entities)
+    relations = [graph.relations.names[graph.relations.find(r)] for _, r, _ in facts]
+    ends = [tuple(_own_name(graph.entities, by_label, word) for word in (h, t)) for h, _, t in facts]
+    fresh = {word for pair in ends for word in pair} - graph.entities.index.keys()
+    entities = _grown(graph.entities, fresh, labels or {})
+    places = row_numbers(entities, graph.entities)
+    train, valid, test = (_moved(graph.triples(split), places) for split in ("train", "valid", "test"))
+    added = np.array(
+        [
+            (entities.index[h], graph.relations.index[r], entities.index[t])
+            for (h, t), r in zip(ends, relations, strict=True)
+        ],
+        dtype=np.int64,
+    ).reshape(-1, 3)
+    everything = Graph(entities, graph.relations, train, valid, test, name=graph.name)
+    added = np.unique(added[~everything.known.contains(added)], axis=0)
+    notes = (*graph.notes, f"{len(added)} facts and {len(fresh)} entities were added")
+    return Graph(entities, graph.relations, np.concatenate([train, added]), valid, test, name=graph.name, notes=notes)
+
+
+def row_numbers(vocabulary: Vocabulary, names_of: Vocabulary) -> Ids:
+    """For each name of `names_of` its number in `vocabulary`, -1 where it is missing."""
+    return np.array([vocabulary.index.get(name, -1) for name in names_of.names], dtype=np.int64)
+
+
+def rows_for(predictor: Predictor, graph: Graph, *, seed: int, scale: float) -> dict[str, Tensor]:
+    """Weights for a model of `graph`: rows of the predictor where it has the name, fresh ones elsewhere."""
+    old = predictor.model
+    fresh = Model(old.form, graph.n_entities, graph.n_relations, rank=old.rank, seed=seed, scale=scale)
+    entities = row_numbers(graph.entities, predictor.graph.entities)
+    relations = row_numbers(graph.relations, predictor.graph.relations)
+    if (entities < 0).all() and (relations < 0).all():
+        raise UsageError(
+            f"{graph.name} has no name in common with {predictor.graph.name}: there is nothing to go on from"
+        )
+    both_ways = np.concatenate([relations, np.where(relations < 0, -1, relations + graph.n_relations)])
+    weights = fresh.state_dict()
+    for name, places in (("entities.weight", entities), ("relations", both_ways)):
+        kept = torch.from_numpy(np.flatnonzero(places >= 0))
+        weights[name][torch.from_numpy(places[places >= 0])] = old.state_dict()[name].cpu()[kept]
+    return weights
+
+
+def likely_misspelt(graph: Graph, names: Sequence[str]) -> dict[str, str]:
+    """Names that differ from an entity of the graph by a letter or two, and what that entity is called."""
+    index = entity_names(graph)
+    found: dict[str, str] = {}
+    for name in names:
+        for match in index.find(name, 1):
+            nearness = max(
+                SequenceMatcher(None, plain(name), plain(word)).ratio() for word in (match.name, match.label)
+            )
+            has_letters = any(letter.isalpha() for letter in name[1:])
+            if has_letters and nearness > NEAR:
+                found[name] = match.label
+    return found
+
+
+def _grown(vocabulary: Vocabulary, fresh: set[str], labels: Mapping[str, str]) -> Vocabulary:
+    names = tuple(sorted({*vocabulary.names, *fresh}))
+    shown = {name: vocabulary.labels[i] for name, i in vocabulary.index.items()} if vocabulary.labels else {}
+    shown |= {name: labels[name] for name in fresh if name in labels}
+    return Vocabulary(vocabulary.kind, names, tuple(shown.get(name, "") for name in names) if shown else ())
+
+
+def _moved(triples: Ids, places: Ids) -> Ids:
+    moved = triples.copy()
+    moved[:, [0, 2]] = places[triples[:, [0, 2]]]
+    return moved
+
+
+def _by_label(vocabulary: Vocabulary) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for i, label in enumerate(vocabulary.labels):
+        if label:
+            found.setdefault(label.casefold(), []).append(i)
+    return found
+
+
+def _own_name(vocabulary: Vocabulary, by_label: Mapping[str, list[int]], word: str) -> str:
+    """The name that a name or label stands for; a word that is neither is a new name."""
+    if word in vocabulary.index:
+        return word
+    matches = by_label.get(word.casefold(), [])
+    if len(matches) > 1:
+        choices = ", ".join(vocabulary.names[i] for i in matches[:5])
+        way_out = f"{len(matches)} have that label: use one of the names {choices}, or another name for a new one."
+        raise unknown(vocabulary.kind, word, [], way_out=way_out)
+    return vocabulary.names[matches[0]] if matches else word

@@ -1,0 +1,84 @@
+"""Micro-batches: questions that arrive together are scored together.
+
+A question waits about a millisecond for company; while a batch is scored the next one gathers. Scoring runs in a
+thread, so the loop stays free to take requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Observe = Callable[[int, float], None]
+
+
+class Batcher(Generic[Item, Result]):
+    """Gathers items for `answer`, which gets a list and returns as many results, in order."""
+
+    def __init__(
+        self,
+        answer: Callable[[list[Item]], list[Result]],
+        *,
+        window: float = 0.001,
+        most: int = 256,
+        observe: Observe | None = None,
+    ) -> None:
+        self._answer, self._window, self._most = answer, window, most
+        self._observe = observe
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._worker: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="scoring")
+
+    async def submit(self, items: Sequence[Item]) -> list[Result]:
+        """The results of these items; they may share a batch with others' items."""
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _ in items]
+        self._waiting += zip(items, futures, strict=True)
+        if self._waiting and self._worker is None:
+            self._worker = loop.create_task(self._work())
+        try:
+            return list(await asyncio.gather(*futures))
+        finally:
+            for future in futures:
+                future.cancel()
+
+    async def close(self) -> None:
+        """Finish what waits, then stop the thread."""
+        if self._worker is not None:
+            await self._worker
+        self._thread.shutdown()
+
+    async def _work(self) -> None:
+        try:
+            if self._most > 1 and self._window > 0:
+                await asyncio.sleep(self._window)
+            while self._waiting:
+                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                wanted = [(item, future) for item, future in batch if not future.done()]
+                if wanted:
+                    await self._score(wanted)
+        finally:
+            self._worker = None
+
+    async def _score(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+        loop = asyncio.get_running_loop()
+        began = time.perf_counter()
+        try:
+            results = await loop.run_in_executor(self._thread, self._answer, [item for item, _ in batch])
+        except Exception as error:
+            if len(batch) > 1:  # one bad item must not spoil the others
+                for pair in batch:
+                    await self._score([pair])
+            elif not batch[0][1].done():
+                batch[0][1].set_exception(error)
+            return
+        if self._observe is not None:
+            self._observe(len(batch), time.perf_counter() - began)
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)

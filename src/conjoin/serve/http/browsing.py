@@ -1,0 +1,119 @@
+"""Routes that show what there is: runs, entities, relations, the map, studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from conjoin import __version__
+from conjoin.errors import did_you_mean
+from conjoin.serve.http import shapes
+from conjoin.serve.http.layout import Layout, layout_of, stored_methods
+from conjoin.serve.http.limits import Settings, promised
+from conjoin.serve.http.neighbourhood import entity_page
+from conjoin.serve.http.relations import by_frequency, relation_rows
+from conjoin.serve.http.replies import Refusal, Reply
+from conjoin.serve.http.shelf import OpenRun, Shelf
+from conjoin.serve.http.studies import find_reports, read_report, study_line
+
+
+def browsing_routes(shelf: Shelf, settings: Settings) -> APIRouter:
+    """The routes, bound to the open runs."""
+    router = APIRouter(tags=["browsing"])
+    reports = find_reports(settings.studies)
+
+    @router.get("/runs", response_model=shapes.Runs, summary="The open runs and the limits")
+    async def runs() -> Reply:
+        lines = [await shelf.once(run, "summary", _summary) for run in shelf.runs.values()]
+        return Reply({"conjoin": __version__, "runs": lines, "limits": promised(settings)})
+
+    @router.get("/entities", response_model=shapes.Entities, summary="Search entities by name or label")
+    async def entities(wanted: Annotated[shapes.Search, Query()]) -> Reply:
+        run = shelf[wanted.run]
+        found = await shelf.in_thread(_found_entities, run, wanted.q.strip(), wanted.limit)
+        return Reply({"run": run.name, "q": wanted.q, "entities": found})
+
+    @router.get("/entity", response_model=shapes.EntityPage, summary="Facts of an entity and the graph around it")
+    async def entity(wanted: Annotated[shapes.AboutEntity, Query()]) -> Reply:
+        run = shelf[wanted.run]
+        found = await shelf.find(run.graph.entities, wanted.entity)
+        return Reply(await shelf.in_thread(entity_page, run, found, wanted.facts, wanted.nodes))
+
+    @router.get("/relations", response_model=shapes.Relations, summary="Relations, patterns and quality")
+    async def relations(wanted: Annotated[shapes.RelationSearch, Query()]) -> Reply:
+        run = shelf[wanted.run]
+        rows = await shelf.once(run, "relations", relation_rows)
+        chosen = await shelf.in_thread(_found_relations, run, rows, wanted.q.strip(), wanted.limit)
+        return Reply({"run": run.name, "total": len(rows), "relations": chosen})
+
+    @router.get("/map", response_model=shapes.MapShape, summary="Entities in two dimensions")
+    async def positions(wanted: Annotated[shapes.MapWanted, Query()]) -> Response:
+        run = shelf[wanted.run]
+        method = wanted.method or settings.map
+        if method not in stored_methods(run):
+            raise Refusal(404, f"no {method} map is stored", f"start the service with --map {method}")
+        layout: Layout = await shelf.once(run, f"map {method}", lambda run: layout_of(run, method))
+        if wanted.format == "binary":
+            packed = await shelf.in_thread(layout.packed, wanted.limit)
+            return Response(packed, media_type="application/octet-stream")
+        return await shelf.in_thread(lambda: Reply(layout.columns(run, wanted.limit)))
+
+    @router.get("/studies", response_model=shapes.Studies, summary="Reports of studies")
+    async def studies() -> Reply:
+        return Reply({"studies": await shelf.in_thread(_study_lines, reports)})
+
+    @router.get("/study", summary="One report as it is", response_model=dict[str, Any])
+    async def study(wanted: Annotated[shapes.StudyWanted, Query()]) -> Reply:
+        report = await shelf.in_thread(read_report, reports[wanted.name]) if wanted.name in reports else None
+        if report is None:
+            hint = did_you_mean(wanted.name[:200], reports).strip() or "GET /v1/studies lists them"
+            raise Refusal(404, "no study of that name has a report", hint)
+        return Reply(report)
+
+    return router
+
+
+def _summary(run: OpenRun) -> dict[str, Any]:
+    settings, result, graph = run.folder.run, run.folder.result, run.graph
+    measured = result.get(run.weights) or {}
+    return {
+        "name": run.name,
+        "data": settings.data,
+        "form": str(settings.form),
+        "rank": settings.rank,
+        "seed": settings.seed,
+        "weights": run.weights,
+        "entities": graph.n_entities,
+        "relations": graph.n_relations,
+        "train": len(graph.train),
+        "valid": len(graph.valid),
+        "test": len(graph.test),
+        "parameters": result.get("parameters"),
+        "relation_parameters": result.get("relation_parameters"),
+        "calibrated": run.calibrated,
+        "metrics": {split: measured.get(split) for split in ("valid", "test")},
+    }
+
+
+def _found_entities(run: OpenRun, q: str, limit: int) -> list[dict[str, Any]]:
+    if not q:
+        return [run.entity(int(e)) for e in run.by_degree[:limit]]
+    return [
+        {"name": match.name, "label": match.label, "degree": match.degree}
+        for match in run.predictor.find_entities(q, limit)
+    ]
+
+
+def _found_relations(run: OpenRun, rows: list[dict[str, Any]], q: str, limit: int) -> list[dict[str, Any]]:
+    if not q:
+        return by_frequency(rows)[:limit]
+    index = run.graph.relations.index
+    return [rows[index[match.name]] for match in run.predictor.find_relations(q, limit)]
+
+
+def _study_lines(reports: dict[str, Path]) -> list[dict[str, Any]]:
+    read = {name: read_report(file) for name, file in reports.items()}
+    return [study_line(name, report) for name, report in read.items() if report is not None]

@@ -1,0 +1,120 @@
+"""Who may ask: the Host header, the origin of a page, the bearer token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from conjoin.errors import UsageError
+from conjoin.serve.http.limits import SHORTEST_TOKEN, Settings
+from conjoin.serve.http.replies import Refusal
+
+TOKEN_VARIABLE = "CONJOIN_TOKEN"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+GUARDED = ("/v1", "/metrics", "/openapi.json")
+"""What needs the token. The page itself holds nothing worth one."""
+
+
+def read_token(file: Path | None) -> str | None:
+    """The token from a file or from the environment; never from an argument, which every user of a machine can see."""
+    if file is not None:
+        try:
+            token = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"the token file {file} cannot be read: {error}") from error
+        origin = str(file)
+    else:
+        token, origin = os.environ.get(TOKEN_VARIABLE, "").strip(), TOKEN_VARIABLE
+        if not token:
+            return None
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(
+            f"the token in {origin} is not usable: at least {SHORTEST_TOKEN} letters, digits and signs without blanks; "
+            'make one with `python -c "import secrets; print(secrets.token_urlsafe(32))"`'
+        )
+    return token
+
+
+def is_loopback(host: str) -> bool:
+    """Does every address of this host lead to this machine only?"""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{host} is no address of this machine: choose --host 127.0.0.1") from error
+    return all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found)
+
+
+class Doors:
+    """The checks that need nothing but the head of a request."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._token = settings.token.encode() if settings.token else None
+        self._hosts = {host.casefold() for host in (*LOOPBACK, *settings.hosts)}
+        self._origins = set(settings.origins)
+
+    def check(self, path: str, method: str, headers: dict[bytes, bytes]) -> dict[str, str]:
+        """Refuse, or return the headers that open the answer to a page of an allowed origin."""
+        host = headers.get(b"host", b"").decode("latin-1")
+        if not self._is_ours(host):
+            raise Refusal(421, "the Host header names another machine", "start the service with --allow-host NAME")
+        shared = self._origin(headers.get(b"origin", b"").decode("latin-1"), host)
+        preflight = method == "OPTIONS" and b"access-control-request-method" in headers
+        if self._token is not None and _under(path, GUARDED) and not preflight:
+            self._check_token(headers.get(b"authorization", b""))
+        return shared
+
+    def _is_ours(self, host: str) -> bool:
+        name = hostname(host)
+        if name is None:
+            return False
+        if name in self._hosts:
+            return True
+        # A rebound DNS name is a name: an address in the header cannot come from one. Off loopback a token is set.
+        return self._token is not None and _is_address(name)
+
+    def _origin(self, origin: str, host: str) -> dict[str, str]:
+        if not origin or origin in self._origins:
+            return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"} if origin else {}
+        try:
+            same = urlsplit(origin).netloc.casefold() == host.casefold()
+        except ValueError:
+            same = False
+        if not same:
+            raise Refusal(403, "pages of another origin may not ask", "start the service with --allow-origin URL")
+        return {}
+
+    def _check_token(self, given: bytes) -> None:
+        assert self._token is not None
+        scheme, _, token = given.partition(b" ")
+        right = hmac.compare_digest(token.strip(), self._token)
+        if not (right and scheme.lower() == b"bearer"):
+            reason = "the bearer token is wrong" if given else "a bearer token is needed"
+            hint = "send the header Authorization: Bearer TOKEN"
+            raise Refusal(401, reason, hint, headers={"WWW-Authenticate": "Bearer"})
+
+
+def hostname(host: str) -> str | None:
+    """The name in a Host header without its port, None when it is not one."""
+    name, closing, rest = host.removeprefix("[").partition("]") if host.startswith("[") else (host, "", "")
+    if not closing:
+        name, colon, port = host.partition(":")
+        rest = colon + port
+    if rest and not (rest.startswith(":") and rest[1:].isdigit()):
+        return None
+    return name.casefold() or None
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _under(path: str, roots: tuple[str, ...]) -> bool:
+    return any(path == root or path.startswith(root + "/") for root in roots)

@@ -1,0 +1,125 @@
+"""Routes that score: ask, score, similar."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from conjoin.serve.http import limits, shapes
+from conjoin.serve.http.asking import Asked
+from conjoin.serve.http.replies import Refusal, Reply
+from conjoin.serve.http.shelf import OpenRun, Shelf
+from conjoin.serve.predictor import UNKNOWN, Answer
+
+PLACES = ("head", "relation", "tail")
+
+
+def prediction_routes(shelf: Shelf) -> APIRouter:
+    """The routes, bound to the open runs."""
+    router = APIRouter(tags=["predictions"])
+
+    async def ask_all(
+        run: OpenRun, parts: list[shapes.QuestionPart], wanted: shapes.OneQuestion | shapes.ManyQuestions
+    ) -> list[dict[str, Any]]:
+        if len(parts) * wanted.k > limits.ANSWERS:
+            raise Refusal(422, f"{len(parts)} questions with k = {wanted.k} are more than {limits.ANSWERS} answers")
+        vocabularies = {"head": run.graph.entities, "relation": run.graph.relations, "tail": run.graph.entities}
+        questions, found = [], []
+        chosen: dict[str, tuple[str, ...]] = {}
+        for part in parts:
+            ids: dict[str, int | None] = {}
+            for place in PLACES:
+                word = getattr(part, place)
+                ids[place] = None if word in (None, UNKNOWN) else await shelf.find(vocabularies[place], word)
+            unknowns = [place for place in PLACES if ids[place] is None]
+            if len(unknowns) != 1:
+                reason = f"a question has exactly one unknown, this one has {len(unknowns)}"
+                raise Refusal(400, reason, "leave out one of head, relation, tail, or write ?")
+            [asked] = unknowns
+            if wanted.candidates is not None and asked not in chosen:
+                vocabulary = vocabularies[asked]
+                places = {await shelf.find(vocabulary, word) for word in wanted.candidates}
+                chosen[asked] = tuple(vocabulary.names[i] for i in sorted(places))
+            words = {p: None if (i := ids[p]) is None else vocabularies[p].names[i] for p in PLACES}
+            questions.append(Asked(**words, k=wanted.k, only_new=wanted.only_new, candidates=chosen.get(asked)))
+            named = {p: None if (i := ids[p]) is None else run.named(vocabularies[p], i) for p in PLACES}
+            found.append({"asked": asked, "question": named})
+        answers = await run.batcher.submit(questions)
+        return [{**about, "answers": list(map(_answer, best))} for about, best in zip(found, answers, strict=True)]
+
+    async def score_all(run: OpenRun, parts: list[shapes.TriplePart]) -> dict[str, Any]:
+        entities, relations = run.graph.entities, run.graph.relations
+        triples = []
+        for part in parts:
+            h, t = await shelf.find(entities, part.head), await shelf.find(entities, part.tail)
+            triples.append((h, await shelf.find(relations, part.relation), t))
+        rows = await shelf.in_thread(scored, run, triples)
+        return {"run": run.name, "scores": rows}
+
+    @router.get("/ask", response_model=shapes.OneResult, summary="Ask one question with one unknown")
+    async def ask(wanted: Annotated[shapes.OneQuestion, Query()]) -> Reply:
+        began = time.perf_counter()
+        run = shelf[wanted.run]
+        part = shapes.QuestionPart(head=wanted.head, relation=wanted.relation, tail=wanted.tail)
+        [result] = await ask_all(run, [part], wanted)
+        return Reply({"run": run.name, "seconds": time.perf_counter() - began, **result})
+
+    @router.post("/ask", response_model=shapes.ManyResults, summary="Ask many questions")
+    async def ask_many(wanted: shapes.ManyQuestions) -> Reply:
+        began = time.perf_counter()
+        run = shelf[wanted.run]
+        results = await ask_all(run, wanted.questions, wanted)
+        return Reply({"run": run.name, "seconds": time.perf_counter() - began, "results": results})
+
+    @router.get("/score", response_model=shapes.Scores, summary="Score one fact")
+    async def score(wanted: Annotated[shapes.OneTriple, Query()]) -> Reply:
+        part = shapes.TriplePart(head=wanted.head, relation=wanted.relation, tail=wanted.tail)
+        return Reply(await score_all(shelf[wanted.run], [part]))
+
+    @router.post("/score", response_model=shapes.Scores, summary="Score many facts")
+    async def score_many(wanted: shapes.ManyTriples) -> Reply:
+        return Reply(await score_all(shelf[wanted.run], wanted.triples))
+
+    async def alike(wanted: shapes.LikeThis) -> Reply:
+        run = shelf[wanted.run]
+        entity = await shelf.find(run.graph.entities, wanted.entity)
+        best = await shelf.in_thread(run.predictor.similar, run.graph.entities.names[entity], wanted.k)
+        lines = [{"entity": a.entity, "label": a.label, "score": a.score, "linked": a.known} for a in best]
+        return Reply({"run": run.name, "entity": run.entity(entity), "similar": lines})
+
+    @router.get("/similar", response_model=shapes.Similar, summary="Entities with similar embeddings")
+    async def similar(wanted: Annotated[shapes.LikeThis, Query()]) -> Reply:
+        return await alike(wanted)
+
+    @router.post("/similar", response_model=shapes.Similar, summary="Entities with similar embeddings")
+    async def similar_by_post(wanted: shapes.LikeThis) -> Reply:
+        return await alike(wanted)
+
+    return router
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {
+        "entity": answer.entity,
+        "label": answer.label,
+        "score": answer.score,
+        "known": answer.known,
+        "probability": answer.probability,
+    }
+
+
+def scored(run: OpenRun, triples: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
+    entities, relations = run.graph.entities.names, run.graph.relations.names
+    lines = run.predictor.score([(entities[h], relations[r], entities[t]) for h, r, t in triples])
+    return [
+        {
+            **run.fact(*triple),
+            "score": line.score,
+            "rank": line.rank,
+            "known": line.known,
+            "probability": line.probability,
+        }
+        for triple, line in zip(triples, lines, strict=True)
+    ]

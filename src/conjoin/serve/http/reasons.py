@@ -1,0 +1,106 @@
+"""Routes that say why, and what is missing: explain, mine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Query
+
+from conjoin.serve.explain import explain
+from conjoin.serve.http import shapes
+from conjoin.serve.http.predictions import PLACES, scored
+from conjoin.serve.http.replies import Reply
+from conjoin.serve.http.shelf import OpenRun, Shelf
+from conjoin.serve.mine import mine
+
+T = TypeVar("T")
+MINING_SHARE = 0.5
+"""Of the time that a request has, mining takes this much and then gives what it has found."""
+
+
+class Deadline:
+    """A track that ends when the time is up, so that the work gives what it has."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self.reached = False
+
+    def __call__(self, steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
+        del what, total
+        for step in steps:
+            if time.monotonic() > self._until:
+                self.reached = True
+                return
+            yield step
+
+
+def reason_routes(shelf: Shelf, *, seconds: float) -> APIRouter:
+    """The routes, bound to the open runs."""
+    router = APIRouter(tags=["predictions"])
+    one_at_a_time = asyncio.Semaphore(1)
+
+    async def why(wanted: shapes.ToExplain) -> Reply:
+        run = shelf[wanted.run]
+        entities, relations = run.graph.entities, run.graph.relations
+        h, t = await shelf.find(entities, wanted.head), await shelf.find(entities, wanted.tail)
+        r = await shelf.find(relations, wanted.relation)
+        return Reply(await shelf.in_thread(_explained, run, (h, r, t), wanted.k))
+
+    @router.get("/explain", response_model=shapes.Explained, summary="Training facts that support a fact")
+    async def explain_one(wanted: Annotated[shapes.ToExplain, Query()]) -> Reply:
+        return await why(wanted)
+
+    @router.post("/explain", response_model=shapes.Explained, summary="Training facts that support a fact")
+    async def explain_by_post(wanted: shapes.ToExplain) -> Reply:
+        return await why(wanted)
+
+    @router.get("/mine", response_model=shapes.Mined, summary="The most plausible missing facts")
+    async def mined(wanted: Annotated[shapes.ToMine, Query()]) -> Reply:
+        run = shelf[wanted.run]
+        relation = None
+        if wanted.relation is not None:
+            relation = run.graph.relations.names[await shelf.find(run.graph.relations, wanted.relation)]
+        async with one_at_a_time:
+            return Reply(await shelf.in_thread(_mined, run, relation, wanted.n, seconds * MINING_SHARE))
+
+    return router
+
+
+def _explained(run: OpenRun, triple: tuple[int, int, int], k: int) -> dict[str, Any]:
+    [score] = scored(run, [triple])
+    words = [score[place]["name"] for place in PLACES]
+    found = explain(run.predictor, *words, k=k)
+    return {
+        "run": run.name,
+        "fact": run.fact(*triple),
+        "score": score["score"],
+        "known": score["known"],
+        "probability": score["probability"],
+        "supports": [{**_fact(run, s.head, s.relation, s.tail), "strength": s.strength} for s in found.supports],
+        "paths": [
+            {"strength": path.strength, "steps": [_fact(run, s.head, s.relation, s.tail) for s in path.steps]}
+            for path in found.paths
+        ],
+    }
+
+
+def _mined(run: OpenRun, relation: str | None, n: int, seconds: float) -> dict[str, Any]:
+    deadline = Deadline(seconds)
+    facts = [
+        {
+            **_fact(run, fact.head, fact.relation, fact.tail),
+            "score": fact.score,
+            "probability": fact.probability,
+            "rank": fact.rank,
+        }
+        for fact in mine(run.predictor, relation=relation, n=n, track=deadline)
+    ]
+    return {"run": run.name, "complete": not deadline.reached, "facts": facts}
+
+
+def _fact(run: OpenRun, head: str, relation: str, tail: str) -> dict[str, Any]:
+    entities, relations = run.graph.entities.index, run.graph.relations.index
+    return run.fact(entities[head], relations[relation], entities[tail])

@@ -1,0 +1,159 @@
+"""The runs that are open, by name. A name is looked up in this list and nowhere else: it never becomes a path."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from conjoin.errors import UnknownName, did_you_mean
+from conjoin.graph.graph import Graph, Ids, Vocabulary
+from conjoin.serve.http.asking import Asked, answer_together
+from conjoin.serve.http.batching import Batcher
+from conjoin.serve.http.limits import Settings
+from conjoin.serve.http.replies import Refusal
+from conjoin.serve.http.watch import Watch
+from conjoin.serve.predictor import Answer, Predictor, open_run, reported_weights
+from conjoin.study.folder import RunFolder
+
+T = TypeVar("T")
+
+
+class OpenRun:
+    """One run, opened: its predictor, its batcher, and what is computed once and kept."""
+
+    def __init__(self, name: str, folder: RunFolder, predictor: Predictor, *, weights: str, settings: Settings) -> None:
+        self.name, self.folder, self.predictor, self.weights = name, folder, predictor, weights
+        self._settings = settings
+        self.batcher: Batcher[Asked, list[Answer]] = Batcher(self.answer)
+
+    @property
+    def graph(self) -> Graph:
+        return self.predictor.graph
+
+    @property
+    def calibrated(self) -> bool:
+        """Do answers carry a probability?"""
+        return self.predictor.calibration is not None
+
+    def answer(self, questions: list[Asked]) -> list[list[Answer]]:
+        return answer_together(self.predictor, questions)
+
+    def observed_by(self, watch: Watch) -> None:
+        """Start a batcher whose sizes and times are counted."""
+        sizes, seconds = watch.batches.labels(self.name), watch.scoring.labels(self.name)
+
+        def observe(questions: int, took: float) -> None:
+            sizes.observe(questions)
+            seconds.observe(took)
+
+        settings = self._settings
+        self.batcher = Batcher(self.answer, window=settings.window, most=settings.batch, observe=observe)
+
+    @cached_property
+    def degree(self) -> Ids:
+        """Training facts that mention each entity, shape (entities,)."""
+        return np.bincount(self.graph.train[:, [0, 2]].ravel(), minlength=self.graph.n_entities).astype(np.int64)
+
+    @cached_property
+    def by_degree(self) -> Ids:
+        """Entities, those with most facts first."""
+        return np.argsort(-self.degree, kind="stable").astype(np.int64)
+
+    def named(self, vocabulary: Vocabulary, i: int) -> dict[str, Any]:
+        return {"name": vocabulary.names[i], "label": vocabulary.label(i)}
+
+    def entity(self, i: int) -> dict[str, Any]:
+        return {**self.named(self.graph.entities, i), "degree": int(self.degree[i])}
+
+    def fact(self, h: int, r: int, t: int) -> dict[str, Any]:
+        entities, relations = self.graph.entities, self.graph.relations
+        return {
+            "head": self.named(entities, h),
+            "relation": self.named(relations, r),
+            "tail": self.named(entities, t),
+        }
+
+    def warm(self) -> None:
+        """What the first question would otherwise wait for."""
+        graph = self.graph
+        if graph.n_entities and graph.n_relations:
+            first = Asked(graph.entities.names[0], graph.relations.names[0], None, k=1)
+            self.answer([first])
+        _ = self.by_degree
+
+    def warm_search(self) -> None:
+        """The index of names, which a first search would otherwise wait for."""
+        self.predictor.find_entities("a", 1)
+        self.predictor.find_relations("a", 1)
+
+
+class Shelf:
+    """All open runs and the threads in which slow work happens."""
+
+    def __init__(self, runs: Sequence[OpenRun]) -> None:
+        self.runs = {run.name: run for run in runs}
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="answering")
+        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+        self._kept: dict[tuple[str, str], Any] = {}
+
+    def __getitem__(self, name: str | None) -> OpenRun:
+        if name is None:
+            return next(iter(self.runs.values()))
+        if name not in self.runs:
+            hint = did_you_mean(name[:200], self.runs).strip()
+            raise Refusal(404, "no run of that name is open", hint or "GET /v1/runs lists them")
+        return self.runs[name]
+
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run slow work where it does not hold up other requests."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+    async def once(self, run: OpenRun, what: str, work: Callable[[OpenRun], T]) -> T:
+        """Compute something about a run the first time it is wanted; those who want it meanwhile wait."""
+        key = (run.name, what)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            if key not in self._kept:
+                self._kept[key] = await self.in_thread(work, run)
+        kept: T = self._kept[key]
+        return kept
+
+    async def find(self, vocabulary: Vocabulary, word: str) -> int:
+        """The id of a name or a label. Only a name is looked up here, what may take long goes to a thread."""
+        found = vocabulary.index.get(word)
+        if found is not None:
+            return found
+        try:
+            return await self.in_thread(vocabulary.find, word)
+        except UnknownName as error:
+            reason = f"unknown {vocabulary.kind} {word!r}"
+            hint = str(error).removeprefix(reason).lstrip(". ")
+            raise Refusal(404, reason, hint or f"search with GET /v1/{_SEARCH[vocabulary.kind]}?q=") from error
+
+    async def close(self) -> None:
+        for run in self.runs.values():
+            await run.batcher.close()
+        self._threads.shutdown(cancel_futures=True)
+
+
+_SEARCH = {"entity": "entities", "relation": "relations"}
+
+
+def open_shelf(folders: Sequence[Path], *, settings: Settings, weights: str | None = None) -> Shelf:
+    """Open runs; each is named by its folder, with a number where two folders have the same name."""
+    taken: set[str] = set()
+    runs = []
+    for path in folders:
+        stem = path.resolve().name
+        name = next(n for i in range(1, len(taken) + 2) if (n := stem if i == 1 else f"{stem}-{i}") not in taken)
+        taken.add(name)
+        predictor = open_run(path, weights=weights)
+        folder = RunFolder(path)
+        chosen = reported_weights(folder, weights)
+        runs.append(OpenRun(name, folder, predictor, weights=chosen, settings=settings))
+    return Shelf(runs)

@@ -1,0 +1,159 @@
+"""A served atlas and a Chromium that can reach nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route
+
+CHROMIUM = Path(os.environ.get("CONJOIN_CHROMIUM", "/usr/bin/chromium"))
+PAGE = Path(__file__).resolve().parents[2] / "src" / "conjoin" / "serve" / "static" / "index.html"
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+)
+REPORT = {
+    "study": "tiny",
+    "title": "A tiny study",
+    "datasets": {"atlas": {}},
+    "cells": [
+        {
+            "dataset": "atlas",
+            "row": row,
+            "form": row,
+            "group": "main",
+            "rank": 16,
+            "seeds": [0],
+            "seeds_wanted": [0, 1],
+            "mrr": mrr,
+            "mrr_sd": None,
+            "hits10": 0.7,
+            "published_mrr": 0.4,
+            "verdict": "within reach",
+            "best": ["mrr"] if mrr > 0.37 else [],
+        }
+        for row, mrr in (("complex", 0.379), ("complex-conj", 0.368))
+    ],
+    "left_out": [],
+}
+
+
+def missing(reason: str) -> NoReturn:
+    """In CI the explorer must be driven; elsewhere its absence is said."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if not PAGE.is_file():
+        missing("the explorer page is not built: make page")
+    if not CHROMIUM.is_file():
+        missing(f"no Chromium at {CHROMIUM}: install it, or name it in CONJOIN_CHROMIUM")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        missing("the Python package playwright is not installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def runs(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two small runs on the atlas, the first calibrated, and a study's report. After the browser: it may skip."""
+    import conjoin
+
+    root = tmp_path_factory.mktemp("explorer")
+    graph = conjoin.load("atlas")
+    for form, epochs in (("complex", 6), ("complex-conj", 1)):
+        recipe = conjoin.Recipe(epochs=epochs, batch=500, lr=0.1, n3=0.02)
+        conjoin.execute(conjoin.Run.of(graph, form, rank=16, recipe=recipe), graph, root / form)
+    subprocess.run(
+        [sys.executable, "-m", "conjoin", "calibrate", str(root / "complex"), "--json"], check=True, capture_output=True
+    )
+    study = root / "studies" / "tiny"
+    study.mkdir(parents=True)
+    (study / "report.json").write_text(json.dumps(REPORT), encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="session")
+def service(runs: Path) -> Iterator[str]:
+    """The address of a real `conjoin serve`."""
+    command = [sys.executable, "-m", "conjoin", "serve", str(runs / "complex"), str(runs / "complex-conj")]
+    options = ["--port", "0", "--json", "--studies", str(runs / "studies")]
+    with (
+        (runs / "log.txt").open("w", encoding="utf-8") as log,
+        subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert first, (runs / "log.txt").read_text(encoding="utf-8")
+        yield json.loads(first)["url"].rstrip("/")
+        process.terminate()
+        process.wait(timeout=20)
+
+
+@dataclass
+class Visit:
+    """One reader: a page, what it complained about, and what it wanted from elsewhere."""
+
+    page: Page
+    service: str
+    complaints: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+
+    def open(self, address: str = "") -> Page:
+        self.page.goto(f"{self.service}/{address}")
+        return self.page
+
+
+@pytest.fixture
+def visit(browser: Browser, service: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """A fresh context; a test may say by an indirect parameter how wide and how dark."""
+    settings = getattr(request, "param", {})
+    context: BrowserContext = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **settings})
+    context.set_default_timeout(10_000)
+    visit = Visit(context.new_page(), service)
+
+    def guard(route: Route) -> None:
+        if route.request.url.startswith(f"{service}/"):
+            route.continue_()
+        else:
+            visit.outside.append(route.request.url)
+            route.abort()
+
+    context.route("**/*", guard)
+
+    def listen(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            visit.complaints.append(message.text)
+
+    visit.page.on("console", listen)
+    visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+    yield visit
+    context.close()
+    assert visit.complaints == []
+    assert visit.outside == []

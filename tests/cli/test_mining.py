@@ -1,0 +1,77 @@
+"""explain and mine on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.commands import conjoin
+
+import conjoin as library
+from conjoin.serve.explain import explain
+from conjoin.serve.mine import mine
+
+
+def test_the_json_of_explain(trained: Path) -> None:
+    report = conjoin("explain", trained, "france", "borders", "Spain", "-k", 3, "--json").json
+    assert report == explain(library.open(trained), "Q0", "P1", "Q1", k=3).to_json() | {"paths": report["paths"]}
+    assert report["trained"]
+    assert len(report["supports"]) <= 3
+    assert set(report["supports"][0]) == {"head", "relation", "tail", "strength", "label"}
+    assert report["paths"]
+    assert all(set(path) == {"steps", "strength"} for path in report["paths"])
+
+
+def test_explain_as_tables(trained: Path) -> None:
+    ran = conjoin("explain", trained, "France", "borders", "Spain")
+    assert ran.code == 0, ran.err
+    assert "France borders Spain  (a training fact itself)" in ran.out
+    assert "supported by" in ran.out
+    assert "Spain borders France" in ran.out
+    assert "%" in ran.out
+
+
+def test_the_json_of_mine(trained: Path) -> None:
+    report = conjoin("mine", trained, "--relation", "borders", "-n", 7, "--json").json
+    assert (report["count"], report["calibrated"]) == (7, False)
+    expected = list(mine(library.open(trained), relation="P1", n=7))
+    assert [(f["head"], f["relation"], f["tail"]) for f in report["facts"]] == [
+        (f.head, f.relation, f.tail) for f in expected
+    ]
+    assert [f["rank"] for f in report["facts"]] == list(range(1, 8))
+
+
+def test_mine_as_a_table(trained: Path) -> None:
+    ran = conjoin("mine", trained, "-n", 3, "--all-heads")
+    assert ran.code == 0, ran.err
+    facts = list(mine(library.open(trained), n=3, all_heads=True))
+    assert all(fact.label in ran.out for fact in facts)
+
+
+def test_mine_to_a_file(trained: Path, tmp_path: Path) -> None:
+    file = tmp_path / "facts.parquet"
+    report = conjoin("mine", trained, "-n", 5, "--out", file, "--json").json
+    assert report == {"run": str(trained), "calibrated": False, "count": 5, "file": str(file)}
+    assert pq.read_table(file).num_rows == 5
+    said = conjoin("mine", trained, "-n", 5, "--out", tmp_path / "facts.csv")
+    assert (said.code, said.out) == (0, "")
+    assert "5 facts in" in said.err
+    assert (tmp_path / "facts.csv").read_text().startswith("rank,head,relation,tail,")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("explain", "France", "borders", "Spian"), "Did you mean Spain"),
+        (("explain", "France", "borders", "Spain", "-k", 0), "at least one"),
+        (("mine", "--relation", "bordres"), "Did you mean borders"),
+        (("mine", "-n", 0), "at least one"),
+        (("mine", "--min-probability", 2), "between 0 and 1"),
+        (("mine", "--out", "facts.doc"), "ends in .csv"),
+    ],
+)
+def test_wrong_use(trained: Path, words: tuple[object, ...], reason: str) -> None:
+    ran = conjoin(words[0], trained, *words[1:])
+    assert ran.code == 2
+    assert reason in ran.err

@@ -1,0 +1,87 @@
+"""calibrate, fold and going on from a run, as a person types them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import LANDS, TINY, conjoin, write_lines
+
+import conjoin as library
+from conjoin.study.folder import RunFolder
+
+
+@pytest.fixture
+def own(trained: Path, tmp_path: Path) -> Path:
+    """A copy of the run that may be changed."""
+    return Path(shutil.copytree(trained, tmp_path / "own"))
+
+
+def test_calibrated_answers(own: Path) -> None:
+    pytest.importorskip("sklearn", reason="calibrating needs scikit-learn")
+    report = conjoin("calibrate", own, "--json").json
+    assert report["file"] == str(own / "calibration.json")
+    assert report["about"]["method"] == "isotonic"
+    assert report["measured"]["facts"] == 1
+    words = ("ask", own, "France", "borders", "-k", 99)
+    answers = conjoin(*words, "--min-probability", 0.05, "--json").json["answers"]
+    for answer in answers:
+        assert (answer["probability"] is None) == answer["known"]
+        assert answer["below"] == (not answer["known"] and answer["probability"] < 0.05)
+    assert any(answer["below"] for answer in answers)
+    table = conjoin(*words, "--min-probability", 0.05).out
+    assert "probability" in table
+    assert "below" in table
+    assert "probability" not in conjoin(*words, "--weights", "best").out
+    other = conjoin("calibrate", own, "--method", "platt", "--ratio", 2).out
+    assert "prior 0.33" in other
+    assert "uncalibrated: sigmoid" in other
+    assert "Did you mean platt?" in conjoin("calibrate", own, "--method", "plat").err
+    assert "ratio = 0 is too small" in conjoin("calibrate", own, "--ratio", 0).err
+
+
+def test_a_new_land_is_folded_in(own: Path, tmp_path: Path) -> None:
+    facts = write_lines(
+        tmp_path / "new.tsv", [("Q99", "borders", "France"), ("Spain", "P1", "Q99"), ("Q0", "P1", "Q4")]
+    )
+    labels = write_lines(tmp_path / "labels.tsv", [("Q99", "Andorra")])
+    report = conjoin("fold", own, facts, "-o", tmp_path / "more", "--labels", labels, "--json").json
+    assert report["new"] == ["Q99"]
+    answers = conjoin("ask", tmp_path / "more", "Andorra", "borders", "-k", 99, "--json").json["answers"]
+    assert {answer["label"] for answer in answers if answer["known"]} == {"France"}
+    assert len(answers) == 2 * len(LANDS) + 1
+    assert conjoin("rank", tmp_path / "more", "--json").json["mrr"] == report["test"]["mrr"]
+    wrong = write_lines(tmp_path / "wrong.tsv", [("Spian", "P1", "Q99")])
+    shown = conjoin("fold", own, wrong, "-o", tmp_path / "again")
+    assert "Q99" in shown.out
+    assert "Spian is taken for a new entity. If Spain was meant, correct" in shown.err
+    assert "Q99 is taken" not in shown.err
+    assert "holds a run: fold into another folder" in conjoin("fold", own, facts, "-o", tmp_path / "more").err
+    old = write_lines(tmp_path / "old.tsv", [("Q0", "P1", "Q1")])
+    assert "nothing to fold in" in conjoin("fold", own, old, "-o", tmp_path / "none").err
+    assert (
+        "unknown relation 'P9'"
+        in conjoin("fold", own, write_lines(tmp_path / "bad.tsv", [("Q99", "P9", "Q1")]), "-o", tmp_path / "none").err
+    )
+
+
+def test_training_goes_on_with_a_graph_that_has_grown(own: Path, lands: Path, tmp_path: Path) -> None:
+    grown = Path(shutil.copytree(lands, tmp_path / "grown"))
+    with (grown / "train.tsv").open("a") as stream:
+        stream.write("Q99\tP1\tQ0\nQ1\tP1\tQ99\n")
+    refused = conjoin("train", grown, *TINY, "--validate-every", 1, "-o", own, "--resume")
+    assert refused.code == 2
+    assert f"to go on from it with this graph: --from {own}" in refused.err
+    report = conjoin("train", grown, "--from", own, "--epochs", 1, "-o", tmp_path / "run", "--json").json
+    went_on = RunFolder(tmp_path / "run").run
+    assert went_on.origin == f"{RunFolder(own).run.id} last"
+    assert (went_on.form, went_on.rank) == (RunFolder(own).run.form, 4)
+    scratch = conjoin("train", grown, "--rank", 4, "--epochs", 1, "-o", tmp_path / "scratch", "--json").json
+    assert report["id"] != scratch["id"]
+    assert RunFolder(tmp_path / "run").events[0]["loss"] < RunFolder(tmp_path / "scratch").events[0]["loss"]
+    assert library.open(tmp_path / "run").ask("Q99", "P1")
+    other = conjoin("train", grown, "--from", own, "--rank", 8, "-o", tmp_path / "other")
+    assert other.code == 2
+    assert "of rank 4, this would be" in other.err
+    assert "there is no run folder" in conjoin("train", grown, "--from", tmp_path / "none").err

@@ -1,0 +1,49 @@
+"""A little run and a client that talks to a service over it, without a socket."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+from tests.cli.commands import TINY, conjoin, little_graph
+
+from conjoin.serve.app import create_app
+from conjoin.serve.http.limits import Settings
+from conjoin.serve.http.shelf import Shelf, open_shelf
+from conjoin.serve.http.watch import Watch
+
+HERE = "http://127.0.0.1:8311"
+
+
+def little_run(folder: Path) -> Path:
+    """A finished run on countries in a ring, with ids as names and words as labels."""
+    run = folder / "lands"
+    ran = conjoin("train", little_graph(folder / "graph"), *TINY, "-o", run, "--json")
+    assert ran.code == 0, ran.err
+    return run
+
+
+@contextmanager
+def talking(
+    *runs: Path, settings: Settings | None = None, log: io.StringIO | None = None, shelf: Shelf | None = None
+) -> Iterator[TestClient]:
+    """A client of a service that has started."""
+    chosen = settings or Settings(rate=1e6, burst=1e6)
+    shelf = shelf or open_shelf(runs, settings=chosen)
+    app = create_app(shelf, chosen, watch=Watch(log or io.StringIO()))
+    with TestClient(app, base_url=HERE) as client:
+        yield client
+
+
+def error_of(answer: Any) -> tuple[str, str]:
+    """Reason and hint; anything else in the answer is an error."""
+    body = answer.json()
+    assert list(body) == ["error"], body
+    assert set(body["error"]) == {"reason", "hint"}
+    assert "Traceback" not in answer.text
+    assert body["error"]["reason"]
+    return body["error"]["reason"], body["error"]["hint"]

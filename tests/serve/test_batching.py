@@ -1,0 +1,169 @@
+"""Questions that arrive together are scored together, and nobody notices but the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.serve.served import little_run
+
+import conjoin
+from conjoin.serve.http.asking import Asked, answer_together
+from conjoin.serve.http.batching import Batcher
+from conjoin.serve.predictor import Predictor
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    run: Path = little_run(tmp_path_factory.mktemp("batched"))
+    return conjoin.open(run)
+
+
+class Recording:
+    """Doubles numbers and remembers the batches."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.batches: list[list[int]] = []
+        self.seconds = seconds
+
+    def __call__(self, numbers: list[int]) -> list[int]:
+        self.batches.append(numbers)
+        time.sleep(self.seconds)
+        if any(number < 0 for number in numbers):
+            raise ValueError("negative")
+        return [2 * number for number in numbers]
+
+
+def test_what_comes_together_is_answered_together() -> None:
+    work = Recording()
+
+    async def scenario() -> list[list[int]]:
+        batcher = Batcher(work, window=0.01)
+        found = await asyncio.gather(*(batcher.submit([number]) for number in range(20)))
+        await batcher.close()
+        return found
+
+    assert asyncio.run(scenario()) == [[2 * number] for number in range(20)]
+    assert work.batches == [list(range(20))]
+
+
+def test_while_a_batch_runs_the_next_one_gathers() -> None:
+    work = Recording(seconds=0.1)
+
+    async def scenario() -> None:
+        batcher = Batcher(work, window=0.001)
+        first = asyncio.ensure_future(batcher.submit([0]))
+        await asyncio.sleep(0.03)
+        await asyncio.gather(first, *(batcher.submit([number]) for number in range(1, 9)))
+        await batcher.close()
+
+    asyncio.run(scenario())
+    assert work.batches == [[0], list(range(1, 9))]
+
+
+def test_the_loop_stays_free_while_scoring() -> None:
+    async def scenario() -> int:
+        batcher = Batcher(Recording(seconds=0.2), window=0.0)
+        asked = asyncio.ensure_future(batcher.submit([1]))
+        ticks = 0
+        while not asked.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        await batcher.close()
+        return ticks
+
+    assert asyncio.run(scenario()) >= 5
+
+
+def test_a_batch_has_a_largest_size_and_one_switches_it_off() -> None:
+    for most in (1, 3):
+        work = Recording()
+
+        async def scenario(work: Recording = work, most: int = most) -> list[int]:
+            batcher = Batcher(work, most=most)
+            found = await batcher.submit(list(range(7)))
+            await batcher.close()
+            return found
+
+        assert asyncio.run(scenario()) == [0, 2, 4, 6, 8, 10, 12]
+        assert max(map(len, work.batches)) == most
+
+
+def test_one_bad_item_does_not_spoil_the_others() -> None:
+    async def scenario() -> list[list[int] | BaseException]:
+        batcher = Batcher(Recording(), window=0.01)
+        asked = (batcher.submit([number]) for number in (1, -1, 2))
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        await batcher.close()
+        return found
+
+    first, bad, last = asyncio.run(scenario())
+    assert (first, last) == ([2], [4])
+    assert isinstance(bad, ValueError)
+
+
+def test_who_went_away_is_not_scored() -> None:
+    work = Recording(seconds=0.05)
+
+    async def scenario() -> None:
+        batcher = Batcher(work, window=0.0)
+        first = asyncio.ensure_future(batcher.submit([1]))
+        await asyncio.sleep(0.02)
+        gone = asyncio.ensure_future(batcher.submit([2]))
+        stays = asyncio.ensure_future(batcher.submit([3]))
+        await asyncio.sleep(0)
+        gone.cancel()
+        assert await first == [2]
+        assert await stays == [6]
+        await batcher.close()
+
+    asyncio.run(scenario())
+    assert work.batches == [[1], [3]]
+
+
+def test_closing_finishes_what_waits() -> None:
+    async def scenario() -> list[int]:
+        batcher = Batcher(Recording(seconds=0.05), window=0.02)
+        asked = asyncio.ensure_future(batcher.submit([1, 2]))
+        await asyncio.sleep(0)
+        await batcher.close()
+        return await asked
+
+    assert asyncio.run(scenario()) == [2, 4]
+
+
+ENTITIES = [f"Q{i}" for i in range(8)] + [f"C{i}" for i in range(8)]
+entity, relation = st.sampled_from(ENTITIES), st.sampled_from(["P1", "P2"])
+words = st.one_of(
+    st.tuples(entity, relation, st.none()), st.tuples(st.none(), relation, entity), st.tuples(entity, st.none(), entity)
+)
+candidates = st.none() | st.lists(entity, min_size=1, max_size=4, unique=True).map(tuple)
+
+
+@st.composite
+def asked(draw: st.DrawFn) -> Asked:
+    head, middle, tail = draw(words)
+    chosen = None if middle is None else draw(candidates)
+    return Asked(head, middle, tail, k=draw(st.integers(1, 20)), only_new=draw(st.booleans()), candidates=chosen)
+
+
+@given(st.lists(asked(), min_size=1, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_the_same_answers_as_one_by_one(predictor: Predictor, questions: list[Asked]) -> None:
+    together = answer_together(predictor, questions)
+    for question, found in zip(questions, together, strict=True):
+        alone = predictor.ask(
+            question.head,
+            question.relation,
+            question.tail,
+            k=question.k,
+            only_new=question.only_new,
+            candidates=question.candidates,
+        )
+        assert [a.entity for a in found] == [a.entity for a in alone]
+        assert [a.known for a in found] == [a.known for a in alone]
+        assert [a.score for a in found] == pytest.approx([a.score for a in alone], abs=1e-5)

@@ -1,0 +1,184 @@
+"""Probabilities: curves, their fit, their reliability, and how they are kept."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import conjoin
+from conjoin.errors import RunError, UsageError
+from conjoin.graph.graph import Graph
+from conjoin.serve.calibrate import Fitting, Sample, calibrate, draw, fit, measure, reliability
+from conjoin.serve.calibration import Calibration, Sigmoid, Steps, read_calibration, write_calibration
+from conjoin.serve.export import export
+from conjoin.serve.predictor import Asked, Predictor, open_run
+from conjoin.study.folder import RunFolder
+
+pytest.importorskip("sklearn", reason="fitting a calibration needs scikit-learn: pip install 'conjoin[calibrate]'")
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    """Forty numbers: `next` has many facts, `half` few, so that only one relation gets curves of its own."""
+    following = [(f"n{i:02}", "next", f"n{(i + 1) % 40:02}") for i in range(40)]
+    further = [(f"n{i:02}", "next", f"n{(i + 2) % 40:02}") for i in range(40)]
+    halves = [(f"n{i:02}", "half", f"n{i // 2:02}") for i in range(0, 40, 2)]
+    return Graph.from_triples(
+        [*following, *further[:20], *halves[:14]], [*further[20:30], *halves[14:17]], [*further[30:], *halves[17:]]
+    )
+
+
+@pytest.fixture(scope="module")
+def run(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    recipe = conjoin.Recipe(epochs=15, batch=20, validate_every=15)
+    settings = conjoin.Run.of(graph, "complex", rank=8, recipe=recipe)
+    return conjoin.execute(settings, graph, tmp_path_factory.mktemp("runs") / "n").path
+
+
+@pytest.fixture
+def own_run(run: Path, tmp_path: Path) -> RunFolder:
+    return RunFolder(Path(shutil.copytree(run, tmp_path / "run")))
+
+
+SMALL = Fitting(fewest=5)
+
+
+def test_corruptions_are_unknown_and_stand_for_all_of_them(run: Path, graph: Graph) -> None:
+    predictor = open_run(run)
+    sample = draw(predictor, "valid", Fitting())
+    queries = graph.queries("valid")
+    unknown = np.array([graph.n_entities - len(graph.known.tails_of(h, r)) for h, r, _ in queries])
+    assert sample.weight[:, 1:].sum(axis=1) == pytest.approx(unknown)
+    assert (sample.weight[:, 0] == 1).all()
+    for (h, r, t), scores, weight in zip(queries.tolist(), sample.score, sample.weight, strict=True):
+        found, facts = predictor.scores(Asked(h, r, None))
+        assert scores[0] == pytest.approx(found[t], rel=1e-4, abs=1e-6)
+        assert np.sort(scores[1:][weight[1:] > 0]) == pytest.approx(np.sort(np.delete(found, facts)), abs=1e-4)
+    assert draw(predictor, "valid", Fitting(ratio=3)).score.shape == (len(queries), 4)
+
+
+@pytest.mark.parametrize("method", ["isotonic", "platt"])
+def test_a_fit_finds_the_share_of_facts(method: str) -> None:
+    chance = np.random.default_rng(0)
+    scores = chance.normal(size=40_000) * 2
+    truth = (chance.random(len(scores)) < 1 / (1 + np.exp(-(1.5 * scores - 1)))).astype(float)
+    curve = fit(scores, truth, np.ones(len(scores)), method)  # type: ignore[arg-type]
+    at = np.array([-2.0, 0.0, 1.0, 3.0])
+    assert curve(at) == pytest.approx(1 / (1 + np.exp(-(1.5 * at - 1))), abs=0.05)
+    weighted = fit(scores, truth, np.where(truth == 1, 1.0, 9.0), method)  # type: ignore[arg-type]
+    assert (weighted(at) < curve(at)).all()
+
+
+def test_few_facts_are_no_certainty() -> None:
+    curve = fit(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4), "isotonic")
+    assert curve(np.array([9.0]))[0] == pytest.approx(3 / 4)
+    assert 0 < curve(np.array([-9.0]))[0] < 1e-5
+
+
+def test_numbers_of_reliability() -> None:
+    p, truth, weight = np.array([0.1, 0.1, 0.9, 0.8]), np.array([0.0, 1.0, 1.0, 0.0]), np.array([3.0, 1.0, 1.0, 1.0])
+    found = reliability(p, truth, weight)
+    assert found["brier"] == pytest.approx((3 * 0.01 + 0.81 + 0.01 + 0.64) / 6)
+    assert found["log_loss"] == pytest.approx(-(3 * np.log(0.9) + np.log(0.1) + np.log(0.9) + np.log(0.2)) / 6)
+    assert found["ece"] == pytest.approx((abs(0.4 - 1) + abs(0.9 - 1) + abs(0.8 - 0)) / 6)
+    assert [line["candidates"] for line in found["table"]] == [4, 1, 1]
+    assert found["table"][0]["facts"] == pytest.approx(0.25)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=20, unique=True), st.floats(-9, 9), st.floats(-9, 9))
+def test_a_higher_score_is_never_less_probable(at: list[float], a: float, b: float) -> None:
+    steps = Steps(np.sort(at), np.linspace(0, 1, len(at)))
+    low, high = sorted((a, b))
+    for curve in (steps, Sigmoid(1.5, -1)):
+        first, second = curve(np.array([low, high]))
+        assert 0 <= first <= second <= 1
+
+
+def test_relations_have_their_own_curve_or_the_pooled_one(run: Path, graph: Graph) -> None:
+    calibration = calibrate(open_run(run), SMALL)
+    following = graph.relations.index["next"]
+    assert set(calibration.own) == {following, following + graph.n_relations}
+    assert calibration.about["own_curves"] == 2
+    half = np.array([graph.relations.index["half"]])
+    score = np.array([2.0])
+    assert calibration.probabilities(half, score) == calibration.pooled(score)
+    assert calibration.probabilities(np.array([following]), score) == calibration.own[following](score)
+    assert calibration.about["prior"] == pytest.approx(1 / 39, rel=0.1)
+    assert calibrate(open_run(run), Fitting(ratio=4, fewest=99)).about["prior"] == pytest.approx(0.2)
+
+
+def test_calibrated_probabilities_are_more_reliable_than_scores(run: Path) -> None:
+    measured = calibrate(open_run(run), SMALL).measured
+    for part in ("candidates", "shown"):
+        assert measured["calibrated"][part]["log_loss"] < measured["sigmoid"][part]["log_loss"]
+        assert measured["calibrated"][part]["ece"] < measured["sigmoid"][part]["ece"]
+    assert measured["facts"] == 13
+
+
+def test_measured_on_what_is_shown() -> None:
+    score = np.arange(24.0).reshape(2, 12)
+    sample = Sample(score, np.ones((2, 12)), np.full((2, 12), 0.5), score % 12 >= 2, np.zeros(2, dtype=np.int64))
+    measured = measure(sample, Calibration(Sigmoid(0, 0), {}))
+    assert measured["calibrated"]["shown"]["facts"] == 0
+    assert measured["calibrated"]["candidates"]["facts"] == pytest.approx(1 / 12)
+    assert measured["calibrated"]["candidates"]["ece"] == pytest.approx(0.5 - 1 / 12)
+
+
+def test_answers_of_a_calibrated_run_have_a_probability(own_run: RunFolder, graph: Graph, tmp_path: Path) -> None:
+    assert open_run(own_run.path).ask("n00", "next", only_new=True)[0].probability is None
+    calibration = calibrate(open_run(own_run.path), SMALL)
+    file = write_calibration(own_run, graph, calibration, weights="last")
+    predictor = open_run(own_run.path)
+    for question in (("n00", "next", None), (None, "half", "n03"), ("n01", None, "n07")):
+        for answer in predictor.ask(*question, k=40):
+            if answer.known:
+                assert answer.probability is None
+            else:
+                r = graph.relations.index[question[1] or answer.entity] + (question[0] is None) * graph.n_relations
+                expected = calibration.probabilities(np.array([r]), np.array([answer.score]))[0]
+                assert answer.probability == pytest.approx(expected)
+    assert [line.probability for line in predictor.score([("n00", "next", "n05")])] != [None]
+    assert open_run(own_run.path, weights="best").calibration is None
+    export(own_run.path, tmp_path / "bundle")
+    assert open_run(tmp_path / "bundle").ask("n00", "next") == predictor.ask("n00", "next")
+    content = json.loads(file.read_text())
+    assert set(content) == {"run", "weights", "about", "measured", "pooled", "relations", "sha256"}
+
+
+def test_a_calibration_that_is_damaged_or_of_another_run_is_refused(own_run: RunFolder, graph: Graph) -> None:
+    file = write_calibration(own_run, graph, Calibration(Sigmoid(1, 0), {0: Sigmoid(2, 1)}), weights="last")
+    assert read_calibration(own_run, graph, "best") is None
+    whole = file.read_text()
+    file.write_text(whole.replace('"slope": 2', '"slope": 3'))
+    with pytest.raises(RunError, match="damaged"):
+        open_run(own_run.path)
+    content = {key: value for key, value in json.loads(whole).items() if key != "sha256"}
+    from conjoin.files import write_sealed
+
+    write_sealed(file, {**content, "run": "another"})
+    with pytest.raises(RunError, match="belongs to another run"):
+        open_run(own_run.path)
+    write_sealed(file, {**content, "relations": {"nonsense": {"tail": {"slope": 1, "intercept": 0}}}})
+    with pytest.raises(RunError, match="cannot be used"):
+        open_run(own_run.path)
+
+
+def test_what_cannot_be_calibrated(graph: Graph) -> None:
+    bare = Graph.from_triples([("a", "r", "b")])
+    with pytest.raises(UsageError, match="no validation facts"):
+        calibrate(Predictor(conjoin.Model("complex", 2, 1, rank=2), bare))
+    for wrong in ({"method": "linear"}, {"ratio": 0}, {"fewest": 1}):
+        with pytest.raises(UsageError):
+            Fitting(**wrong)
+
+
+def test_a_graph_with_hardly_any_corruption_left() -> None:
+    tiny = Graph.from_triples([("a", "r", "b"), ("a", "r", "c")], [("a", "r", "a")], [("b", "r", "a")])
+    calibration = calibrate(Predictor(conjoin.Model("complex", 3, 1, rank=2), tiny))
+    assert calibration.measured["facts"] == 1

@@ -1,0 +1,166 @@
+"""Mining against brute force over all pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from conjoin.errors import Diverged, UnknownName, UsageError
+from conjoin.graph.graph import Graph
+from conjoin.model.model import Model
+from conjoin.serve.calibration import Calibration, Sigmoid
+from conjoin.serve.mine import DOUBT, Mined, mine, room, write_mined
+from conjoin.serve.predictor import Predictor
+
+
+def graph_of(seed: int = 0) -> Graph:
+    """Twelve entities; r0 is symmetric, r1 has a loop, r2 gives each head one tail."""
+    random = np.random.default_rng(seed)
+    pairs = {tuple(sorted(random.choice(12, 2, replace=False).tolist())) for _ in range(12)}
+    symmetric = [(a, 0, b) for pair in pairs for a, b in (pair, pair[::-1])]
+    others = [*zip(random.integers(0, 9, 15).tolist(), [1] * 15, random.integers(0, 12, 15).tolist(), strict=True)]
+    facts = [*symmetric, *others, (3, 1, 3), *((h, 2, (h + 5) % 12) for h in range(8))]
+    names = [(f"e{h:02}", f"r{r}", f"e{t:02}") for h, r, t in dict.fromkeys(facts)]
+    return Graph.from_triples(names[2:], names[:1], names[1:2], labels={"e00": "Zero"})
+
+
+def predictor_of(graph: Graph, **more: Any) -> Predictor:
+    model = Model("5star-conj", graph.n_entities, graph.n_relations, rank=4, scale=0.8, dtype=torch.float64)
+    return Predictor(model, graph, **more)
+
+
+def brute_force(
+    predictor: Predictor, relations: Iterable[int], *, all_heads: bool
+) -> list[tuple[float, tuple[int, int, int]]]:
+    """Every pair of every relation, one by one, best first."""
+    graph, found = predictor.graph, []
+    for r in relations:
+        train = [fact for fact in graph.train.tolist() if fact[1] == r]
+        heads = range(graph.n_entities) if all_heads else sorted({h for h, _, _ in train})
+        loops = any(h == t for h, _, t in train)
+        counts = [len(graph.known.tails_of(e, r)) for e in range(graph.n_entities)]
+        for h in heads:
+            scores = predictor.model.scores(torch.tensor([h]), torch.tensor([r]))[0].tolist()
+            fresh = [t for t in range(graph.n_entities) if t not in graph.known.tails_of(h, r) and (loops or t != h)]
+            total = sum(math.exp(scores[t]) for t in fresh)
+            more = sum(count > counts[h] for count in counts)
+            at_least = sum(count >= counts[h] for count in counts)
+            chance = (more + DOUBT) / (at_least + 1)
+            found += [(chance * math.exp(scores[t]) / total, (h, r, t)) for t in fresh]
+    found.sort(reverse=True)
+    once, seen = [], set()
+    for value, (h, r, t) in found:
+        if not (r == 0 and (t, r, h) in seen):
+            seen.add((h, r, t))
+            once.append((value, (h, r, t)))
+    return once
+
+
+def ids(graph: Graph, fact: Mined) -> tuple[int, int, int]:
+    return graph.entities.find(fact.head), graph.relations.find(fact.relation), graph.entities.find(fact.tail)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("all_heads", [False, True])
+@pytest.mark.parametrize("relation", [None, "r0", "r1", "r2"])
+@pytest.mark.parametrize("n", [1, 7, 10_000])
+def test_mining_is_brute_force(
+    monkeypatch: pytest.MonkeyPatch, seed: int, all_heads: bool, relation: str | None, n: int
+) -> None:
+    monkeypatch.setattr("conjoin.serve.mine.BLOCK", 3)
+    predictor = predictor_of(graph_of(seed))
+    wanted = range(3) if relation is None else [int(relation[1])]
+    expected = brute_force(predictor, wanted, all_heads=all_heads)[:n]
+    found = list(mine(predictor, relation=relation, n=n, all_heads=all_heads))
+    assert [ids(predictor.graph, fact) for fact in found] == [fact for _, fact in expected]
+    assert [fact.plausibility for fact in found] == pytest.approx([value for value, _ in expected])
+    assert [fact.rank for fact in found] == list(range(1, len(expected) + 1))
+    for fact in found[:5]:
+        (scored,) = predictor.score([(fact.head, fact.relation, fact.tail)])
+        assert not scored.known
+        assert fact.score == pytest.approx(scored.score)
+        assert fact.label == scored.label
+        assert fact.probability is None
+
+
+def test_room_for_one_more() -> None:
+    assert room(np.array([0, 1, 1, 3])) == pytest.approx([(3 + DOUBT) / 5, (1 + DOUBT) / 4, (1 + DOUBT) / 4, DOUBT / 2])
+
+
+def test_the_least_probable_are_left_out() -> None:
+    graph = graph_of()
+    plain = list(mine(predictor_of(graph), n=500))
+    middle = plain[20].plausibility
+    assert list(mine(predictor_of(graph), n=500, min_probability=middle)) == plain[:21]
+    curves = Calibration(Sigmoid(1.0, 0.0), {1: Sigmoid(2.0, -1.0)})
+    calibrated = list(mine(predictor_of(graph, calibration=curves), n=500))
+    assert [replace(fact, probability=None) for fact in calibrated] == plain
+    for fact in calibrated:
+        x = 2 * fact.score - 1 if fact.relation == "r1" else fact.score
+        assert fact.probability == pytest.approx(1 / (1 + math.exp(-x)))
+    likely = [fact for fact in calibrated if fact.probability is not None and fact.probability >= 0.6]
+    found = list(mine(predictor_of(graph, calibration=curves), n=5, min_probability=0.6))
+    assert 5 < len(likely) < len(calibrated)
+    assert [replace(fact, rank=0) for fact in found] == [replace(fact, rank=0) for fact in likely[:5]]
+
+
+def test_progress_is_told_by_block() -> None:
+    told = []
+
+    def track(steps: Any, what: str, total: int | None) -> Iterator[Any]:
+        told.append((what, total))
+        return iter(steps)
+
+    list(mine(predictor_of(graph_of()), track=track))
+    assert told == [("mine", 3)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        ({"n": 0}, UsageError, "at least one"),
+        ({"min_probability": 1.5}, UsageError, "between 0 and 1"),
+        ({"relation": "r9"}, UnknownName, "unknown relation"),
+    ],
+)
+def test_wrong_wishes(wrong: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        list(mine(predictor_of(graph_of()), **wrong))
+
+
+def test_a_model_that_has_diverged() -> None:
+    predictor = predictor_of(graph_of())
+    predictor.model.relations[0, 0] = torch.nan
+    with pytest.raises(Diverged, match="diverged"):
+        list(mine(predictor))
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
+def test_files(tmp_path: Path, ending: str) -> None:
+    facts = list(mine(predictor_of(graph_of()), n=12))
+    facts[0] = replace(facts[0], head='a "b", c\td', probability=0.25)
+    file = tmp_path / f"mined{ending}"
+    write_mined(file, facts)
+    if ending == ".parquet":
+        rows = pq.read_table(file).to_pylist()
+    else:
+        options = pyarrow.csv.ParseOptions(delimiter="," if ending == ".csv" else "\t")
+        rows = pyarrow.csv.read_csv(file, parse_options=options).to_pylist()
+    assert [Mined(**row) for row in rows] == facts
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"ends in \.csv, \.tsv or \.parquet"):
+        write_mined(tmp_path / "mined.xlsx", [])
+    with pytest.raises(UsageError, match="there is no folder"):
+        write_mined(tmp_path / "nowhere" / "mined.csv", [])

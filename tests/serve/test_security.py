@@ -1,0 +1,383 @@
+"""No one let in, nothing let out, and no request that the service cannot refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import random
+import socket
+import string
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+from tests.serve.served import HERE, error_of, little_run, talking
+
+from conjoin.errors import UsageError
+from conjoin.serve.app import create_app
+from conjoin.serve.http.doors import hostname, is_loopback, read_token
+from conjoin.serve.http.limits import Settings
+from conjoin.serve.http.listen import bind, make_server
+from conjoin.serve.http.page import page_routes
+from conjoin.serve.http.rate import Buckets
+from conjoin.serve.http.shelf import open_shelf
+from conjoin.serve.http.watch import Watch
+
+TOKEN = "a-token-that-nobody-guesses"
+ASK = "/v1/ask?head=France&relation=borders"
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return little_run(tmp_path_factory.mktemp("guarded"))
+
+
+@pytest.fixture(scope="module")
+def client(run: Path) -> Iterator[TestClient]:
+    with talking(run) as client:
+        yield client
+
+
+@contextmanager
+def listening(run: Path, settings: Settings) -> Iterator[tuple[str, int]]:
+    """A real server on a socket, in a thread."""
+    watch = Watch(io.StringIO())
+    ready = threading.Event()
+    app = create_app(open_shelf([run], settings=settings), settings, watch=watch)
+    with bind("127.0.0.1", 0) as place:
+        server = make_server(app, settings=settings, watch=watch, started=ready.set)
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[place])))
+        thread.start()
+        assert ready.wait(20)
+        try:
+            yield place.getsockname()[:2]
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+def exchange(address: tuple[str, int], request: bytes) -> bytes:
+    """Send bytes, read until the other side closes."""
+    with socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(request)
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+        return answer
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost:80:80", "", "192.168.0.1", "[::2]"]
+)
+def test_other_hosts_are_refused(client: TestClient, host: str) -> None:
+    answer = client.get("/v1/runs", headers={"host": host})
+    assert answer.status_code == 421
+    error_of(answer)
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8311", "127.0.0.1:1", "[::1]:8311"])
+def test_loopback_names_are_ours(client: TestClient, host: str) -> None:
+    assert client.get("/v1/runs", headers={"host": host}).status_code == 200
+
+
+def test_host_headers_are_taken_apart() -> None:
+    assert hostname("a.b:80") == "a.b"
+    assert hostname("[::1]:80") == "::1"
+    assert hostname("[::1]") == "::1"
+    assert hostname("a:b") is None
+    assert hostname("") is None
+
+
+def test_pages_of_other_origins_are_refused(client: TestClient) -> None:
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:1", "http://["):
+        answer = client.get(ASK, headers={"origin": origin})
+        assert answer.status_code == 403
+        assert "access-control-allow-origin" not in answer.headers
+    assert client.get(ASK, headers={"origin": HERE}).status_code == 200
+    assert "access-control-allow-origin" not in client.get(ASK, headers={"origin": HERE}).headers
+
+
+def test_an_origin_that_was_allowed_may_ask(run: Path) -> None:
+    site = "https://site.example"
+    with talking(run, settings=Settings(origins=(site,), token=TOKEN)) as client:
+        bearer = {"authorization": f"Bearer {TOKEN}"}
+        assert client.get(ASK, headers={"origin": site, **bearer}).headers["access-control-allow-origin"] == site
+        asks_first = {"origin": site, "access-control-request-method": "POST"}
+        preflight = client.options("/v1/ask", headers=asks_first)
+        assert preflight.status_code == 204
+        assert "POST" in preflight.headers["access-control-allow-methods"]
+        assert client.options("/v1/ask", headers={**asks_first, "origin": "https://b.example"}).status_code == 403
+
+
+def test_a_token_opens_the_interface_and_nothing_else_does(run: Path) -> None:
+    with talking(run, settings=Settings(token=TOKEN)) as client:
+        for path in ("/v1/runs", ASK, "/metrics", "/openapi.json", "/v1/none", "/v1"):
+            for header in (
+                None,
+                "",
+                "Bearer",
+                f"Bearer {TOKEN}x",
+                f"Bearer {TOKEN[:-1]}",
+                f"Basic {TOKEN}",
+                TOKEN,
+                "Bearer é",
+            ):
+                headers = {} if header is None else {"authorization": header.encode("latin-1")}
+                answer = client.get(path, headers=headers)
+                assert answer.status_code == 401
+                assert answer.headers["www-authenticate"] == "Bearer"
+                assert TOKEN not in answer.text
+                error_of(answer)
+            assert client.get(path).status_code == 401
+        for path in ("/", "/healthz", "/readyz"):
+            assert client.get(path).status_code == 200
+        assert client.get(ASK, headers={"authorization": f"bearer {TOKEN}"}).status_code == 200
+        address = {"authorization": f"Bearer {TOKEN}", "host": "192.168.0.1:8311"}
+        assert client.get(ASK, headers=address).status_code == 200
+        assert client.get(ASK, headers={**address, "host": "evil.example"}).status_code == 421
+
+
+def test_tokens_come_from_files_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "token"
+    monkeypatch.delenv("CONJOIN_TOKEN", raising=False)
+    assert read_token(None) is None
+    monkeypatch.setenv("CONJOIN_TOKEN", TOKEN)
+    assert read_token(None) == TOKEN
+    file.write_text(TOKEN[::-1] + "\n", encoding="utf-8")
+    assert read_token(file) == TOKEN[::-1]
+    for bad in ("short", "", "with a blank in its midst", "é" * 20):
+        file.write_text(bad, encoding="utf-8")
+        with pytest.raises(UsageError, match="not usable") as refused:
+            read_token(file)
+        assert not bad or bad not in str(refused.value)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_token(tmp_path / "none")
+
+
+def test_loopback_is_told_from_other_addresses() -> None:
+    assert is_loopback("127.0.0.1")
+    assert is_loopback("127.9.9.9")
+    assert is_loopback("localhost")
+    assert is_loopback("::1")
+    assert not is_loopback("0.0.0.0")
+    assert not is_loopback("::")
+    with pytest.raises(UsageError):
+        is_loopback("no such host")
+
+
+def test_every_answer_has_the_security_headers(client: TestClient) -> None:
+    for path in ("/", "/v1/runs", "/v1/none", "/none.js", "/healthz"):
+        headers = client.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
+        assert "server" not in headers
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", ""]
+)
+def test_only_json_is_read(client: TestClient, kind: str) -> None:
+    body = b'{"entity": "France"}'
+    answer = client.post("/v1/similar", content=body, headers={"content-type": kind})
+    assert answer.status_code == 415
+    error_of(answer)
+    zipped = client.post("/v1/similar", content=body, headers={**JSON, "content-encoding": "gzip"})
+    assert zipped.status_code == 415
+    assert client.post(
+        "/v1/similar", content=body, headers={"content-type": "Application/JSON; charset=UTF-8"}
+    ).is_success
+
+
+def test_run_names_are_no_paths(client: TestClient, run: Path) -> None:
+    for name in ("../lands", "..", "/etc", str(run), "lands/", "./lands", "lands\0"):
+        answer = client.get("/v1/relations", params={"run": name})
+        assert answer.status_code == 404
+        assert str(run.parent) not in error_of(answer)[0]
+
+
+def test_the_page_serves_nothing_outside_its_folder(tmp_path: Path) -> None:
+    from fastapi import FastAPI
+
+    static = tmp_path / "static"
+    (static / "assets").mkdir(parents=True)
+    (static / "index.html").write_text("the page", encoding="utf-8")
+    (static / "assets" / "a.js").write_text("code", encoding="utf-8")
+    (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
+    (static / "link.txt").symlink_to(tmp_path / "secret.txt")
+    app = FastAPI()
+    app.include_router(page_routes(static))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        assert client.get("/assets/a.js").text == "code"
+        assert "immutable" in client.get("/assets/a.js").headers["cache-control"]
+        for path in ("/../secret.txt", "/..%2fsecret.txt", "/%2e%2e/secret.txt", "/assets/..%5c..%5csecret.txt"):
+            assert "secret" not in client.get(path).text
+        assert client.get("/link.txt", headers={"accept": "text/html"}).text == "the page"
+        assert client.get("/" + str(tmp_path / "secret.txt")).text != "secret"
+
+
+def test_requests_are_limited_in_rate(run: Path) -> None:
+    with talking(run, settings=Settings(rate=0.5, burst=3)) as client:
+        codes = [client.get("/healthz").status_code for _ in range(5)]
+        assert codes == [200, 200, 200, 429, 429]
+        answer = client.get("/v1/runs")
+        assert 1 <= int(answer.headers["retry-after"]) <= 2
+        error_of(answer)
+
+
+def test_buckets_fill_again_and_each_client_has_its_own() -> None:
+    now = 0.0
+    buckets = Buckets(2.0, 2.0, clock=lambda: now)
+    assert [buckets.take("a") for _ in range(3)] == [0, 0, 1]
+    assert buckets.take("b") == 0
+    now = 0.5
+    assert [buckets.take("a"), buckets.take("a")] == [0, 1]
+    for number in range(20_000):
+        buckets.take(str(number))
+    assert len(buckets._buckets) <= 10_000
+
+
+def test_too_many_at_once_are_sent_away(run: Path) -> None:
+    with talking(run, settings=Settings(at_once=0)) as client:
+        answer = client.get("/healthz")
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"]
+
+
+def test_what_takes_too_long_is_given_up(run: Path) -> None:
+    settings = Settings(seconds=0.2)
+    shelf = open_shelf([run], settings=settings)
+    with talking(settings=settings, shelf=shelf) as client:
+        answer_now = shelf["lands"].predictor.ask_many
+
+        def slowly(*words: Any, **options: Any) -> Any:
+            time.sleep(0.6)
+            return answer_now(*words, **options)
+
+        shelf["lands"].predictor.ask_many = slowly  # type: ignore[method-assign]
+        began = time.perf_counter()
+        answer = client.get(ASK)
+        assert time.perf_counter() - began < 0.55
+        assert answer.status_code == 503
+        assert error_of(answer)[0] == "this took too long"
+
+
+def test_a_failure_of_ours_tells_no_secret(run: Path) -> None:
+    log = io.StringIO()
+    settings = Settings(token=TOKEN)
+    shelf = open_shelf([run], settings=settings)
+    bearer = {"authorization": f"Bearer {TOKEN}"}
+    with talking(settings=settings, shelf=shelf, log=log) as client:
+
+        def fails(*_: Any, **__: Any) -> Any:
+            raise RuntimeError("deep inside")
+
+        shelf["lands"].predictor.ask_many = fails  # type: ignore[method-assign]
+        answer = client.get(ASK, headers=bearer)
+        assert answer.status_code == 500
+        reason, hint = error_of(answer)
+        assert "deep inside" not in reason + hint
+        assert answer.headers["x-request-id"] in hint
+        assert client.get("/healthz").status_code == 200
+        client.get("/v1/ask?head=Atlantis&relation=borders", headers={"authorization": f"Bearer {TOKEN}"})
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    assert any("deep inside" in line.get("trace", "") for line in lines)
+    assert {"time", "level", "event", "route", "status", "seconds", "id", "method", "client"} <= set(lines[-1])
+    assert TOKEN not in log.getvalue()
+    assert "Atlantis" not in log.getvalue()
+
+
+def test_large_bodies_are_refused_whether_announced_or_not(run: Path) -> None:
+    head = b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with listening(run, Settings(body=10_000)) as address:
+        announced = exchange(address, head + b"Content-Length: 99999999\r\n\r\n")
+        assert announced.startswith(b"HTTP/1.1 413")
+        chunk = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
+        poured = exchange(address, head + b"Transfer-Encoding: chunked\r\n\r\n" + 500 * chunk + b"0\r\n\r\n")
+        assert poured.startswith(b"HTTP/1.1 413")
+        assert exchange(address, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").startswith(
+            b"HTTP/1.1 200"
+        )
+
+
+def test_slow_clients_are_not_waited_for(run: Path) -> None:
+    with listening(run, Settings(sending_seconds=0.5)) as address:
+        for request, expected in (
+            (b"", b""),
+            (b"GET / HTTP/1.1\r\nHost: loc", b""),
+            (
+                b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                b"Content-Length: 100\r\n\r\n{",
+                b"HTTP/1.1 408",
+            ),
+        ):
+            began = time.perf_counter()
+            assert exchange(address, request)[:12] == expected
+            assert 0.3 < time.perf_counter() - began < 5
+
+
+def test_slow_heads_on_a_kept_connection_are_not_waited_for(run: Path) -> None:
+    whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with listening(run, Settings(sending_seconds=0.5)) as address, socket.create_connection(address, 20) as connection:
+        for _ in range(2):
+            connection.sendall(whole)
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += connection.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 200")
+            time.sleep(0.7)
+        connection.sendall(whole[:20])
+        assert connection.recv(65536) == b""
+
+
+def test_what_is_not_http_gets_a_reason(run: Path) -> None:
+    with listening(run, Settings()) as address:
+        for request in (
+            b"\x16\x03\x01\x02\x00\r\n\r\n",
+            b"GET\r\n\r\n",
+            b"G" * 100_000 + b"\r\n\r\n",
+        ):
+            answer = exchange(address, request)
+            head, _, body = answer.partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 400"), answer[:200]
+            assert json.loads(body)["error"]["reason"]
+
+
+def malformed(chance: random.Random) -> tuple[str, str, dict[str, str], bytes]:
+    """Method, path, headers and body of a request that cannot be answered well."""
+    noise = "".join(chance.choice(string.printable + "é中\0") for _ in range(chance.randrange(1, 60)))
+    words = ("ask", "score", "similar", "entities", "entity", "relations", "explain", "mine", "map", "study", "none")
+    path = "/v1/" + chance.choice(words)
+    value: Any = chance.choice([None, -1, 10**30, 1e308, True, [], {}, noise, [[noise]], {"run": noise}])
+    body = {chance.choice(["questions", "triples", "entity", "head", "k", "run", noise]): value}
+    method = chance.choice(["GET", "POST", "PUT", "DELETE", "PATCH"])
+    query = f"?{quote(chance.choice(['k', 'run', 'head', 'limit', noise]))}={quote(noise)}"
+    raw = json.dumps(body).encode()
+    raw = chance.choice([raw, raw[: chance.randrange(len(raw))], noise.encode(), b"[" * 5000, b"\xff\xfe"])
+    return method, path + query, JSON, b"" if method == "GET" else raw
+
+
+def test_malformed_requests_get_4xx_and_a_reason(client: TestClient) -> None:
+    chance = random.Random(5)
+    refused = 0
+    for _ in range(200):
+        method, path, headers, body = malformed(chance)
+        answer = client.request(method, path, headers=headers, content=body)
+        assert answer.status_code < 500, (method, path, body, answer.text)
+        if answer.status_code >= 400:
+            error_of(answer)
+            refused += 1
+    assert refused > 150
+    assert client.get(ASK).status_code == 200

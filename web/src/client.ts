@@ -1,0 +1,143 @@
+/** The HTTP interface, typed. docs/api.md is the contract. */
+export interface Named { readonly name: string; readonly label: string }
+export interface Entity extends Named { readonly degree: number }
+export interface Fact { readonly head: Named; readonly relation: Named; readonly tail: Named }
+export type Side = "head" | "relation" | "tail";
+
+export interface Answer {
+  readonly entity: string;
+  readonly label: string;
+  readonly score: number;
+  readonly known: boolean;
+  readonly probability: number | null;
+}
+export interface Answered {
+  readonly asked: Side;
+  readonly question: Readonly<Record<Side, Named | null>>;
+  readonly answers: readonly Answer[];
+}
+export interface Scored extends Fact {
+  readonly score: number;
+  readonly rank: number;
+  readonly known: boolean;
+  readonly probability: number | null;
+}
+export interface Similar { readonly entity: string; readonly label: string; readonly score: number; readonly linked: boolean }
+export interface Direction { readonly mrr: number; readonly "hits@1": number; readonly "hits@10": number; readonly questions: number }
+export interface Pattern { readonly pattern: string; readonly other: Named; readonly support: number; readonly confidence: number }
+export interface Relation extends Named {
+  readonly train: number;
+  readonly valid: number;
+  readonly test: number;
+  readonly tails_per_head: number | null;
+  readonly heads_per_tail: number | null;
+  readonly cardinality: string | null;
+  readonly patterns: readonly Pattern[];
+  readonly ranks: { readonly tail: Direction | null; readonly head: Direction | null };
+}
+export interface HeldFact extends Fact { readonly split: "train" | "valid" | "test" }
+export interface EgoNode extends Entity { readonly hops: number }
+export interface EgoEdge { readonly source: string; readonly target: string; readonly relation: Named }
+export interface EntityView {
+  readonly entity: Entity;
+  readonly total: number;
+  readonly facts: readonly HeldFact[];
+  readonly graph: { readonly nodes: readonly EgoNode[]; readonly edges: readonly EgoEdge[] };
+}
+export interface Explanation {
+  readonly fact: Fact;
+  readonly score: number;
+  readonly known: boolean;
+  readonly probability: number | null;
+  readonly supports: readonly (Fact & { readonly strength: number })[];
+  readonly paths: readonly { readonly strength: number | null; readonly steps: readonly Fact[] }[];
+}
+export interface Mined extends Fact { readonly score: number; readonly probability: number | null; readonly rank: number }
+export interface MapView {
+  readonly method: string;
+  readonly methods: readonly string[];
+  readonly total: number;
+  readonly count: number;
+  readonly names: readonly string[];
+  readonly labels: readonly string[];
+  readonly x: readonly number[];
+  readonly y: readonly number[];
+  readonly degree: readonly number[];
+  readonly class: readonly number[];
+  readonly classes: readonly { readonly label: string; readonly count: number }[];
+}
+export interface Metrics { readonly mrr: number | null; readonly "hits@1": number | null; readonly "hits@10": number | null }
+export interface RunView {
+  readonly name: string;
+  readonly data: string;
+  readonly form: string;
+  readonly rank: number;
+  readonly entities: number;
+  readonly relations: number;
+  readonly train: number;
+  readonly parameters: number;
+  readonly calibrated: boolean;
+  readonly metrics: { readonly valid: Metrics | null; readonly test: Metrics | null };
+}
+export interface Runs { readonly conjoin: string; readonly runs: readonly RunView[]; readonly limits: Readonly<Record<string, number>> }
+export interface StudyHead { readonly name: string; readonly title: string; readonly cells: number; readonly datasets: readonly string[] }
+
+export class Refused extends Error {
+  constructor(readonly status: number, reason: string, readonly hint: string) {
+    super(reason);
+  }
+}
+
+type Parameters = Record<string, string | number | boolean | null | undefined>;
+const TOKEN = "conjoin-token";
+const REMEMBERED = 60;
+const remembered = new Map<string, unknown>();
+
+export function keepToken(token: string): void {
+  sessionStorage.setItem(TOKEN, token);
+}
+
+export function addressOf(path: string, parameters: Parameters = {}): string {
+  const address = new URL(path, new URL(".", document.baseURI));
+  for (const [key, value] of Object.entries(parameters)) {
+    if (value !== null && value !== undefined && value !== "") address.searchParams.set(key, String(value));
+  }
+  return address.href;
+}
+
+/** A run never changes while it is served, so what was answered once is kept: going back is instant. */
+export async function get<T>(path: string, parameters: Parameters, signal?: AbortSignal): Promise<T> {
+  const address = addressOf(`v1/${path}`, parameters);
+  if (remembered.has(address)) return remembered.get(address) as T;
+  const found = await send<T>(address, { ...(signal ? { signal } : {}) });
+  remembered.set(address, found);
+  const oldest = remembered.keys().next();
+  if (remembered.size > REMEMBERED && !oldest.done) remembered.delete(oldest.value);
+  return found;
+}
+
+export function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  return send<T>(addressOf(`v1/${path}`), {
+    method: "POST",
+    body: JSON.stringify(body),
+    headers: { "Content-Type": "application/json" },
+    ...(signal ? { signal } : {}),
+  });
+}
+
+async function send<T>(address: string, request: RequestInit): Promise<T> {
+  const headers = new Headers(request.headers);
+  const token = sessionStorage.getItem(TOKEN);
+  if (token) headers.set("Authorization", `Bearer ${token}`);
+  let reply: Response;
+  try {
+    reply = await fetch(address, { ...request, headers });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Refused(0, "The service does not answer.", "Is `conjoin serve` still running? Start it again, then try once more.");
+  }
+  const content: unknown = await reply.json().catch(() => null);
+  if (reply.ok) return content as T;
+  const refusal = (content as { error?: { reason?: string; hint?: string } } | null)?.error;
+  throw new Refused(reply.status, refusal?.reason ?? `The service answered ${reply.status}.`, refusal?.hint ?? "");
+}

@@ -1,0 +1,93 @@
+/** The ego graph, drawn by sigma. */
+import { MultiDirectedGraph } from "graphology";
+import Sigma from "sigma";
+import { EdgeArrowProgram } from "sigma/rendering";
+import type { EntityView } from "../client";
+import { words } from "../numbers";
+import { colour } from "./colours";
+import { layout } from "./layout";
+
+/** Labels stand beside the dots and the room is wider than high. */
+const STRETCH = 1.4;
+const LONGEST = 24;
+
+export function drawEgo(room: HTMLElement, { nodes, edges }: EntityView["graph"], open: (name: string) => void): () => void {
+  const place = new Map(nodes.map((node, i) => [node.name, i]));
+  const pairs = edges.map((edge) => [place.get(edge.source) ?? 0, place.get(edge.target) ?? 0] as const);
+  const spots = layout(nodes.map((node) => node.hops), pairs);
+  const [ink, surface, line, accent, second, soft] = ["ink", "surface", "line-strong", "accent", "second", "soft"].map(colour) as [string, string, string, string, string, string];
+  const most = Math.max(...nodes.map((node) => node.degree), 1);
+
+  const graph = new MultiDirectedGraph();
+  nodes.forEach((node, i) => graph.addNode(node.name, {
+    x: STRETCH * (spots[i]?.x ?? 0),
+    y: spots[i]?.y ?? 0,
+    label: node.label.length > LONGEST ? `${node.label.slice(0, LONGEST - 1)}…` : node.label,
+    far: node.hops > 1,
+    size: node.hops === 0 ? 11 : 4 + 5 * Math.sqrt(node.degree / most),
+    color: node.hops === 0 ? second : node.hops === 1 ? accent : soft,
+    forceLabel: node.hops === 0,
+  }));
+  for (const edge of edges) {
+    graph.addEdge(edge.source, edge.target, { label: words(edge.relation.label), color: line, size: 1.4 });
+  }
+
+  let pointed: string | null = null;
+  const near = (node: string): boolean => pointed === null || node === pointed || graph.areNeighbors(node, pointed);
+  const sigma = new Sigma(graph, room, {
+    allowInvalidContainer: true,
+    defaultEdgeType: "arrow",
+    edgeProgramClasses: { arrow: EdgeArrowProgram },
+    renderEdgeLabels: true,
+    labelFont: getComputedStyle(document.body).fontFamily,
+    labelSize: 13,
+    labelColor: { color: ink },
+    labelDensity: 0.8,
+    labelGridCellSize: 80,
+    labelRenderedSizeThreshold: 5,
+    edgeLabelFont: getComputedStyle(document.body).fontFamily,
+    edgeLabelSize: 12,
+    edgeLabelColor: { color: soft },
+    stagePadding: 44,
+    defaultDrawNodeLabel: (context, node, settings) => {
+      if (!node.label) return;
+      context.font = `${settings.labelWeight} ${settings.labelSize}px ${settings.labelFont}`;
+      context.lineWidth = 4;
+      context.lineJoin = "round";
+      context.strokeStyle = surface;
+      context.fillStyle = ink;
+      context.strokeText(node.label, node.x + node.size + 4, node.y + 4.5);
+      context.fillText(node.label, node.x + node.size + 4, node.y + 4.5);
+    },
+    defaultDrawNodeHover: (context, node, settings) => {
+      const label = node.label ?? "";
+      context.font = `${settings.labelWeight} ${settings.labelSize}px ${settings.labelFont}`;
+      const width = context.measureText(label).width;
+      context.fillStyle = surface;
+      context.strokeStyle = line;
+      context.beginPath();
+      context.roundRect(node.x - node.size - 4, node.y - 13, width + 2 * node.size + 18, 26, 13);
+      context.fill();
+      context.stroke();
+      context.fillStyle = node.color;
+      context.beginPath();
+      context.arc(node.x, node.y, node.size, 0, 2 * Math.PI);
+      context.fill();
+      context.fillStyle = ink;
+      context.fillText(label, node.x + node.size + 5, node.y + 4.5);
+    },
+    nodeReducer: (node, attributes) => {
+      if (!near(node)) return { ...attributes, color: line, label: "" };
+      if (pointed === null) return attributes["far"] ? { ...attributes, label: "" } : attributes;
+      return { ...attributes, forceLabel: true };
+    },
+    edgeReducer: (edge, attributes) => {
+      if (pointed === null) return { ...attributes, label: "" };
+      return graph.hasExtremity(edge, pointed) ? { ...attributes, color: accent, forceLabel: true } : { ...attributes, hidden: true };
+    },
+  });
+  sigma.on("enterNode", ({ node }) => { pointed = node; room.style.cursor = "pointer"; sigma.refresh({ skipIndexation: true }); });
+  sigma.on("leaveNode", () => { pointed = null; room.style.cursor = ""; sigma.refresh({ skipIndexation: true }); });
+  sigma.on("clickNode", ({ node }) => open(node));
+  return () => sigma.kill();
+}

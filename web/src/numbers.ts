@@ -1,0 +1,25 @@
+/** Numbers and words as people read them. */
+const whole = new Intl.NumberFormat("en");
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const count = (n: number): string => whole.format(n);
+export const compact = (n: number): string => (n < 10_000 ? whole.format(n) : short.format(n));
+export const decimals = (x: number | null | undefined, places = 2): string => (x === null || x === undefined ? "–" : x.toFixed(places));
+export const plural = (n: number, one: string, many = `${one}s`): string => `${count(n)} ${n === 1 ? one : many}`;
+
+export function percent(p: number): string {
+  if (p > 0 && p < 0.01) return "< 1 %";
+  if (p < 1 && p > 0.99) return "> 99 %";
+  return `${Math.round(100 * p)} %`;
+}
+
+/** "head of has_capital", with the relation as words. */
+export function classWords(label: string): string {
+  return label.replace(/^(head|tail) of (.*)$/, (_, side: string, relation: string) => `${side} of ${words(relation)}`);
+}
+
+/** has_capital and /people/person/place_of_birth become words. */
+export function words(relation: string): string {
+  const last = relation.split(/[/.#]/).filter(Boolean);
+  return (relation.startsWith("/") ? last.slice(-2).join(" › ") : relation).replaceAll("_", " ");
+}

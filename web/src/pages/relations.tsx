@@ -1,0 +1,153 @@
+/** Relations: what each is like, and how well the model answers it in both directions. */
+import type { VNode } from "preact";
+import { useState } from "preact/hooks";
+import type { PageProps } from "../app";
+import { get, type Direction, type Mined, type Relation } from "../client";
+import { count, decimals, percent, plural, words } from "../numbers";
+import { Meter, RelationName } from "../parts/marks";
+import { Failure, Loading, Nothing } from "../parts/states";
+import { useRemote } from "../remote";
+import { go } from "../route";
+
+interface Column {
+  readonly key: string;
+  readonly title: string;
+  readonly hint: string;
+  readonly text?: boolean;
+  readonly value: (one: Relation) => number | string | null;
+  readonly cell: (one: Relation) => VNode | string;
+}
+
+const KINDS = ["1-1", "1-n", "n-1", "n-n"];
+const mrr = (found: Direction | null): VNode | string =>
+  found ? <Meter share={found.mrr} text={decimals(found.mrr, 3)} title={`${plural(found.questions, "question")}; Hits@1 ${decimals(found["hits@1"])}, Hits@10 ${decimals(found["hits@10"])}`} /> : "–";
+
+const COLUMNS: readonly Column[] = [
+  { key: "train", title: "Facts", hint: "Training facts", value: (one) => one.train, cell: (one) => count(one.train) },
+  { key: "cardinality", title: "Cardinality", hint: "One or many on each side; tails per head and heads per tail", text: true,
+    value: (one) => one.cardinality && KINDS.indexOf(one.cardinality),
+    cell: (one) => <span title={`${decimals(one.tails_per_head, 1)} tails per head, ${decimals(one.heads_per_tail, 1)} heads per tail`}>{one.cardinality ?? "–"}</span> },
+  { key: "pattern", title: "Patterns", hint: "Mirrors found in the training facts", text: true,
+    value: (one) => one.patterns.map((found) => found.pattern).join() || null,
+    cell: (one) => one.patterns.length === 0 ? "–" : <>{one.patterns.map((found) => <span key={found.pattern + found.other.name} class="badge" title={`${plural(found.support, "fact")}, confidence ${percent(found.confidence)}`}>{found.pattern}{found.other.name !== one.name && ` of ${words(found.other.label)}`}</span>)}</> },
+  { key: "tail", title: "MRR (h, r, ?)", hint: "How well tails are found: mean reciprocal rank of held-out facts", value: (one) => one.ranks.tail?.mrr ?? null, cell: (one) => mrr(one.ranks.tail) },
+  { key: "head", title: "MRR (?, r, t)", hint: "How well heads are found: mean reciprocal rank of held-out facts", value: (one) => one.ranks.head?.mrr ?? null, cell: (one) => mrr(one.ranks.head) },
+];
+
+const ALL = 1000;
+
+export function RelationsPage(props: PageProps): VNode {
+  const { run, query } = props;
+  const found = useRemote<{ total: number; relations: readonly Relation[] }>(run.name, (signal) => get("relations", { run: run.name, limit: ALL }, signal));
+  if (found.state === "failed") return <><h1>Relations</h1><Failure refusal={found.refusal} retry={found.retry} /></>;
+  if (found.state === "loading") return <><h1>Relations</h1><Loading lines={12} /></>;
+  const chosen = found.value.relations.find((one) => one.name === query["relation"]);
+  return chosen ? <One {...props} relation={chosen} /> : <Table {...props} {...found.value} />;
+}
+
+function Table({ relations, total, query, link }: PageProps & { relations: readonly Relation[]; total: number }): VNode {
+  const [text, setText] = useState(query["q"] ?? "");
+  const key = query["sort"]?.replace(/^-/, "") ?? "train";
+  const down = query["sort"]?.startsWith("-") ?? !query["sort"];
+  const column = COLUMNS.find((one) => one.key === key);
+  const value = column?.value ?? ((one: Relation) => words(one.label).toLowerCase());
+  const rows = relations
+    .filter((one) => `${one.name} ${words(one.label)}`.toLowerCase().includes(text.trim().toLowerCase()))
+    .sort((a, b) => compare(value(a), value(b), down));
+  const sorted = (wanted: string, first: "up" | "down"): string => {
+    const next = wanted === key ? !down : first === "down";
+    return link("relations", { ...query, sort: `${next ? "-" : ""}${wanted}` });
+  };
+  const head = (wanted: string, title: string, hint: string, text: boolean): VNode => (
+    <th key={wanted} scope="col" class={text ? "" : "number"} aria-sort={key === wanted ? (down ? "descending" : "ascending") : undefined}>
+      <a href={sorted(wanted, text ? "up" : "down")} title={hint}>{title}<span class="sort" aria-hidden="true">{key === wanted ? (down ? " ↓" : " ↑") : ""}</span></a>
+    </th>
+  );
+  return (
+    <>
+      <div class="title-row">
+        <h1>{plural(total, "relation")}</h1>
+        <label class="filter">
+          <span class="hidden">Filter relations</span>
+          <input type="search" placeholder="Filter…" value={text} onInput={(event) => { setText(event.currentTarget.value); go(link("relations", { ...query, q: event.currentTarget.value }), "replace"); }} />
+        </label>
+      </div>
+      {rows.length === 0 ? <Nothing title={`No relation is called “${text}”`} /> : (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Table of relations">
+          <table>
+            <thead><tr>{head("name", "Relation", "Its name", true)}{COLUMNS.map((one) => head(one.key, one.title, one.hint, one.text ?? false))}</tr></thead>
+            <tbody>
+              {rows.map((one) => (
+                <tr key={one.name}>
+                  <th scope="row"><a href={link("relations", { relation: one.name })} title={one.name} data-top>{words(one.label)}</a></th>
+                  {COLUMNS.map((shown) => <td key={shown.key} class={shown.text ? "" : "number"}>{shown.cell(one)}</td>)}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** What has no value stands last, whichever way the rest is sorted. */
+function compare(a: number | string | null, b: number | string | null, down: boolean): number {
+  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
+  return (a < b ? -1 : a > b ? 1 : 0) * (down ? -1 : 1);
+}
+
+function One({ run, relation, query, link }: PageProps & { relation: Relation }): VNode {
+  const { ranks } = relation;
+  return (
+    <>
+      <p><a href={link("relations", { sort: query["sort"], q: query["q"] })}>← All relations</a></p>
+      <div class="title">
+        <h1>{words(relation.label)}</h1>
+        <p class="soft">{relation.name !== words(relation.label) && <code>{relation.name}</code>}</p>
+        <p class="links"><a href={link("ask", { relation: relation.name })} data-top>Ask with it</a></p>
+      </div>
+      <dl class="figures card">
+        <div><dt>Training facts</dt><dd>{count(relation.train)}</dd></div>
+        <div><dt>Held out</dt><dd>{count(relation.valid + relation.test)}</dd></div>
+        <div><dt>Cardinality</dt><dd>{relation.cardinality ?? "–"}</dd></div>
+        <div><dt>Tails per head</dt><dd>{decimals(relation.tails_per_head, 1)}</dd></div>
+        <div><dt>Heads per tail</dt><dd>{decimals(relation.heads_per_tail, 1)}</dd></div>
+        <div><dt>MRR (h, r, ?)</dt><dd>{decimals(ranks.tail?.mrr, 3)}</dd></div>
+        <div><dt>MRR (?, r, t)</dt><dd>{decimals(ranks.head?.mrr, 3)}</dd></div>
+      </dl>
+      {relation.patterns.length > 0 && (
+        <ul class="plain">
+          {relation.patterns.map((found) => (
+            <li key={found.pattern + found.other.name}>
+              {found.pattern === "symmetric" ? "Symmetric: it holds both ways" : <>{found.pattern} of <a href={link("relations", { relation: found.other.name })}>{words(found.other.label)}</a></>}
+              {" "}<span class="soft">for {percent(found.confidence)} of {plural(found.support, "fact")}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Missing run={run.name} relation={relation} link={link} />
+    </>
+  );
+}
+
+function Missing({ run, relation, link }: { run: string; relation: Relation; link: PageProps["link"] }): VNode {
+  const found = useRemote<{ complete: boolean; facts: readonly Mined[] }>(`${run} ${relation.name}`, (signal) => get("mine", { run, relation: relation.name, n: 20 }, signal));
+  return (
+    <section aria-label="Plausible facts that the graph does not hold">
+      <h2>Plausible, but not in the graph</h2>
+      {found.state === "failed" ? <Failure refusal={found.refusal} retry={found.retry} /> : found.state === "loading" ? <Loading lines={8} /> : found.value.facts.length === 0 ? <Nothing title="Nothing is missing" /> : (
+        <ol class="mined">
+          {found.value.facts.map((one) => (
+            <li key={`${one.head.name} ${one.tail.name}`}>
+              <a class="sentence" href={link("ask", { head: one.head.name, relation: one.relation.name, tail: one.tail.name })} data-top>
+                {one.head.label} <RelationName {...one.relation} /> {one.tail.label}
+              </a>
+              {one.probability !== null ? <Meter share={one.probability} text={percent(one.probability)} title="Calibrated probability" /> : <span class="score">{one.score.toFixed(2)}</span>}
+            </li>
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,31 @@
+/** Small signs that several pages share. */
+import type { VNode } from "preact";
+import { percent, words } from "../numbers";
+
+export function Badge({ known, guess = false }: { known: boolean; guess?: boolean }): VNode {
+  if (guess) return <span class="badge guess" title="The graph does not hold this fact, and its probability is below the chosen one">guess</span>;
+  return known ? (
+    <span class="badge" title="The graph holds this fact already">known</span>
+  ) : (
+    <span class="badge new" title="The graph does not hold this fact: a prediction">new</span>
+  );
+}
+
+export function Meter({ share, text, title }: { share: number; text: string; title?: string }): VNode {
+  const width = `${Math.round(100 * Math.max(0, Math.min(1, share)))}%`;
+  return (
+    <span class="meter" title={title}>
+      <span class="track"><span style={{ width }} /></span>
+      <span class="reading">{text}</span>
+    </span>
+  );
+}
+
+export function Probability({ p }: { p: number }): VNode {
+  return <Meter share={p} text={percent(p)} title={`Calibrated probability ${p.toFixed(3)}`} />;
+}
+
+export function RelationName({ name, label }: { name: string; label: string }): VNode {
+  const read = words(label);
+  return <span class="relation" title={read === name ? undefined : name}>{read}</span>;
+}

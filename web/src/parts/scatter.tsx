@@ -1,0 +1,74 @@
+/** The canvas of the map: keeps the drawing in step with the address. */
+import type { VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { MapView } from "../client";
+import { homeOf, paintOf, readView, writePolygon, writeView } from "../draw/choice";
+import { Scatter } from "../draw/scatter";
+import { plural } from "../numbers";
+import type { Theme } from "../theme";
+
+interface Props {
+  readonly map: MapView;
+  readonly chosen: readonly number[] | null;
+  readonly by: "class" | "degree";
+  readonly theme: Theme;
+  readonly lasso: boolean;
+  readonly view: string;
+  readonly focus: string;
+  readonly moved: (view: string) => void;
+  readonly encircled: (polygon: string) => void;
+  readonly open: (point: number) => void;
+}
+
+const CLOSE = 4;
+
+export function Points(props: Props): VNode {
+  const { map, chosen, by, theme, lasso, view, focus } = props;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const trace = useRef<SVGPolygonElement>(null);
+  const scatter = useRef<Scatter | null>(null);
+  const latest = useRef(props);
+  latest.current = props;
+  const [pointed, setPointed] = useState<{ point: number; at: readonly [number, number] } | null>(null);
+  const [failed, setFailed] = useState(false);
+
+  useEffect(() => {
+    if (!canvas.current || !trace.current) return;
+    try {
+      scatter.current = new Scatter(canvas.current, trace.current, Float32Array.from(map.x), Float32Array.from(map.y), {
+        moved: (now) => latest.current.moved(writeView(now)),
+        pointed: (point, at) => setPointed(point === null ? null : { point, at }),
+        picked: (point) => latest.current.open(point),
+        encircled: (polygon) => latest.current.encircled(writePolygon(polygon)),
+      });
+    } catch {
+      setFailed(true);
+    }
+    return () => {
+      scatter.current?.end();
+      scatter.current = null;
+    };
+  }, [map]);
+  useEffect(() => scatter.current?.paint(paintOf(map, chosen, by)), [map, chosen, by, theme]);
+  useEffect(() => {
+    const at = focus && !view ? map.names.indexOf(focus) : -1;
+    const home = homeOf(map);
+    if (scatter.current) scatter.current.home = home;
+    scatter.current?.look(readView(view) ?? (at < 0 ? home : { x: map.x[at] ?? 0, y: map.y[at] ?? 0, zoom: CLOSE * home.zoom }));
+  }, [map, view, focus]);
+  useEffect(() => { if (scatter.current) scatter.current.lasso = lasso; }, [map, lasso]);
+
+  if (failed) return <p class="notice">This browser has no WebGL 2: the map cannot be drawn.</p>;
+  const named = pointed && map.labels[pointed.point];
+  return (
+    <div class={`plane ${lasso ? "encircling" : ""} ${pointed ? "pointing" : ""}`}>
+      <canvas ref={canvas} tabIndex={0} role="img" aria-label={`${plural(map.count, "entity", "entities")} placed by ${map.method.toUpperCase()}. Arrow keys move, plus and minus zoom; the search beside lists names.`} />
+      <svg aria-hidden="true"><polygon ref={trace} /></svg>
+      {pointed && named && (
+        <div class="tip" style={{ left: `${pointed.at[0]}px`, top: `${pointed.at[1]}px` }}>
+          {named} <span class="soft">{plural(map.degree[pointed.point] ?? 0, "fact")}</span>
+        </div>
+      )}
+    </div>
+  );
+}

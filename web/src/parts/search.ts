@@ -1,0 +1,20 @@
+/** What the fields search in. */
+import { get, type Entity, type Relation } from "../client";
+import { count, plural } from "../numbers";
+import type { Suggestion } from "./combobox";
+
+const SHOWN = 8;
+
+export async function findEntities(run: string, text: string, signal: AbortSignal): Promise<readonly Suggestion[]> {
+  const found = await get<{ entities: readonly Entity[] }>("entities", { run, q: text, limit: SHOWN }, signal);
+  const twice = new Set(found.entities.map((one) => one.label).filter((label, i, all) => all.indexOf(label) !== i));
+  return found.entities.map((one) => ({
+    ...one,
+    note: twice.has(one.label) ? `${one.name}, ${plural(one.degree, "fact")}` : plural(one.degree, "fact"),
+  }));
+}
+
+export async function findRelations(run: string, text: string, signal: AbortSignal): Promise<readonly Suggestion[]> {
+  const found = await get<{ relations: readonly Relation[] }>("relations", { run, q: text, limit: 4 * SHOWN }, signal);
+  return found.relations.map((one) => ({ ...one, note: count(one.train) }));
+}

@@ -1,0 +1,31 @@
+/** Waiting, failing and finding nothing, each looking the same everywhere. */
+import type { ComponentChildren, VNode } from "preact";
+import type { Refused } from "../client";
+
+export function Loading({ lines = 3, what = "Loading" }: { lines?: number; what?: string }): VNode {
+  return (
+    <div class="loading" role="status" aria-label={what}>
+      {Array.from({ length: lines }, (_, i) => <div key={i} class="bone" style={{ width: `${92 - ((i * 37) % 45)}%` }} />)}
+    </div>
+  );
+}
+
+export function Failure({ refusal, retry }: { refusal: Refused; retry?: () => void }): VNode {
+  const passing = refusal.status === 0 || refusal.status === 429 || refusal.status >= 500;
+  return (
+    <div class="notice failure" role="alert">
+      <p><b>{refusal.message}</b></p>
+      {refusal.hint && <p>{refusal.hint}</p>}
+      {passing && retry && <button type="button" onClick={retry}>Try again</button>}
+    </div>
+  );
+}
+
+export function Nothing({ title, children }: { title: string; children?: ComponentChildren }): VNode {
+  return (
+    <div class="notice">
+      <p><b>{title}</b></p>
+      {children && <p class="soft">{children}</p>}
+    </div>
+  );
+}

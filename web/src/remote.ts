@@ -1,0 +1,47 @@
+/** What is being fetched, as one of three states. */
+import { useEffect, useState } from "preact/hooks";
+import { Refused } from "./client";
+
+export type Remote<T> =
+  | { readonly state: "loading"; readonly value: null; readonly stale: T | null }
+  | { readonly state: "ready"; readonly value: T }
+  | { readonly state: "failed"; readonly value: null; readonly refusal: Refused; readonly retry: () => void };
+
+/** Fetch again whenever `key` changes; null fetches nothing and stays loading. The last value stays at hand as `stale`. */
+export function useRemote<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): Remote<T> {
+  const [tries, setTries] = useState(0);
+  const [held, setHeld] = useState<{ key: string | null; remote: Remote<T>; last: T | null }>({
+    key: null,
+    remote: { state: "loading", value: null, stale: null },
+    last: null,
+  });
+  useEffect(() => {
+    if (key === null) return;
+    const stop = new AbortController();
+    const retry = (): void => {
+      setHeld((old) => ({ ...old, key: null }));
+      setTries((n) => n + 1);
+    };
+    load(stop.signal).then(
+      (value) => {
+        if (!stop.signal.aborted) setHeld({ key, remote: { state: "ready", value }, last: value });
+      },
+      (error: unknown) => {
+        if (stop.signal.aborted) return;
+        const refusal = error instanceof Refused ? error : new Refused(0, String(error), "");
+        setHeld({ key, remote: { state: "failed", value: null, refusal, retry }, last: null });
+      },
+    );
+    return () => stop.abort();
+  }, [key, tries]);
+  return held.key === key && key !== null ? held.remote : { state: "loading", value: null, stale: held.last };
+}
+
+export function useDelayed<T>(value: T, milliseconds: number): T {
+  const [late, setLate] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(value), milliseconds);
+    return () => clearTimeout(timer);
+  }, [value, milliseconds]);
+  return late;
+}

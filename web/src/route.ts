@@ -1,0 +1,67 @@
+/** Where the reader is: a page and its query. The address bar is the only store of what is shown. */
+import { useEffect, useState } from "preact/hooks";
+
+export const PAGES = ["ask", "entity", "map", "relations", "geometry", "studies", "api"] as const;
+export type Page = (typeof PAGES)[number];
+export type Query = Readonly<Record<string, string>>;
+export interface Route {
+  readonly page: Page | null;
+  readonly query: Query;
+}
+type Wanted = Record<string, string | number | null | undefined>;
+
+const MOVED = "conjoin-moved";
+const ROOT = new URL(".", document.baseURI);
+
+export function read(address: Location | URL = location): Route {
+  const last = address.pathname.slice(ROOT.pathname.length).replace(/\/$/, "");
+  const page = last === "" || last === "index.html" ? "ask" : (PAGES.find((known) => known === last) ?? null);
+  return { page, query: Object.fromEntries(new URLSearchParams(address.search)) };
+}
+
+/** The address of a page; what is empty is left out, so that equal states have equal addresses. */
+export function href(page: Page, wanted: Wanted = {}): string {
+  const search = new URLSearchParams();
+  for (const [key, value] of Object.entries(wanted)) {
+    if (value !== null && value !== undefined && value !== "") search.set(key, String(value));
+  }
+  const text = search.toString();
+  return new URL(page + (text ? `?${text}` : ""), ROOT).href;
+}
+
+/** Move there; `top` is a push that starts at the top, as another page does. */
+export function go(address: string, how: "push" | "replace" | "top" = "push"): void {
+  if (address === location.href) return;
+  const other = read(new URL(address)).page !== read().page;
+  if (how === "replace") history.replaceState(null, "", address);
+  else history.pushState(null, "", address);
+  dispatchEvent(new Event(MOVED));
+  if (how === "top" || other) scrollTo(0, 0);
+}
+
+export function useRoute(): Route {
+  const [route, setRoute] = useState(read);
+  useEffect(() => {
+    const moved = (): void => setRoute(read());
+    addEventListener("popstate", moved);
+    addEventListener(MOVED, moved);
+    document.addEventListener("click", followInside);
+    return () => {
+      removeEventListener("popstate", moved);
+      removeEventListener(MOVED, moved);
+      document.removeEventListener("click", followInside);
+    };
+  }, []);
+  return route;
+}
+
+/** Plain clicks on links to our own pages move without a reload; everything else is the browser's. */
+function followInside(event: MouseEvent): void {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const link = event.target instanceof Element ? event.target.closest("a") : null;
+  if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+  const target = new URL(link.href);
+  if (target.hash || !target.pathname.startsWith(ROOT.pathname) || read(target).page === null) return;
+  event.preventDefault();
+  go(link.href, link.dataset["top"] === undefined ? "push" : "top");
+}
