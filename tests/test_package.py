@@ -21,7 +21,6 @@ BLOCKED = (
     "pandas",
     "scipy",
     "sklearn",
-    "pydantic",
 )
 WALL = f"""
 import sys

@@ -114,10 +114,12 @@ def test_only_new_more_answers_and_confidence_are_in_the_address(visit: Visit) -
     page.get_by_label("Confident from").select_option("10")
     page.wait_for_url("**sure=10**")
     page.get_by_role("button", name="Show more answers").click()
-    page.wait_for_function("document.querySelectorAll('.answers > li').length === 25")
+    page.locator(".answers > li").nth(24).wait_for()
+    assert page.locator(".answers > li").count() == 25
     page.reload()
     answers(page)
-    page.wait_for_function("document.querySelectorAll('.answers > li').length === 25")
+    page.locator(".answers > li").nth(24).wait_for()
+    assert page.locator(".answers > li").count() == 25
     assert page.get_by_label("Only new facts").is_checked()
 
 

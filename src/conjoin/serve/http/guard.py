@@ -20,7 +20,7 @@ from conjoin.serve.http.watch import Watch
 POLICY = "; ".join(
     (
         "default-src 'none'",
-        "script-src 'self' 'unsafe-eval'",  # regl, which draws the map, compiles its draw commands
+        "script-src 'self'",
         "style-src 'self' 'unsafe-inline'",
         "img-src 'self' data: blob:",
         "font-src 'self'",
