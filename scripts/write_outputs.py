@@ -20,7 +20,7 @@ from conjoin.report.printing import mean_sd
 from conjoin.study.study import Study
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMAND = re.compile(r"<!-- run: (?P<command>[^\n]+) -->\n```text\n(?:.*?\n)?```", re.DOTALL)
+COMMAND = re.compile(r"<!-- run: (?P<command>[^\n]+) -->\n```text\n(?:.*?\n)??```$", re.DOTALL | re.MULTILINE)
 STUDY = re.compile(r"<!-- study: (?P<file>[^\n]+) -->\n.*?<!-- /study -->", re.DOTALL)
 SHOWN = {"mrr": "MRR", "hits1": "Hits@1", "hits3": "Hits@3", "hits10": "Hits@10"}
 

@@ -32,6 +32,13 @@ def test_a_command_fills_its_block(tmp_path: Path) -> None:
     assert write_outputs.with_outputs(text, tmp_path) == text.replace("old", "a\nb")
 
 
+def test_an_empty_block_is_filled_and_nothing_behind_it_is_lost(tmp_path: Path) -> None:
+    text = "<!-- run: echo a -->\n```text\n```\nwords\n```sh\nb\n```\n"
+    filled = "<!-- run: echo a -->\n```text\na\n```\nwords\n```sh\nb\n```\n"
+    assert write_outputs.with_outputs(text, tmp_path) == filled
+    assert write_outputs.with_outputs(filled, tmp_path) == filled
+
+
 def test_a_failing_command_is_not_shown(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="ended with 3"):
         write_outputs.with_outputs("<!-- run: exit 3 -->\n```text\n```", tmp_path)
