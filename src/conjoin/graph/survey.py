@@ -255,7 +255,7 @@ def _leakage(leaks: Leaks) -> Leakage:
             leaks.symmetric | leaks.inverse,
             "test triples (h, r, t) for which train contains (t, r', h) where r' is r and symmetric, or the inverse "
             f"of r: {MIRROR_CONFIDENCE:.0%} of the pairs of each, and at least {MIRROR_SUPPORT}, occur reversed in the "
-            "other, all splits taken together",
+            "other, over all splits",
         ),
         symmetric=share(leaks.symmetric, "the part of mirrored that comes from symmetric relations, r' = r"),
         inverse=share(leaks.inverse, "the part of mirrored that comes from pairs of inverse relations, r' ≠ r"),
