@@ -16,7 +16,7 @@ from torch import Tensor
 from conjoin.errors import UsageError
 
 SMALL_STEP = 60e6
-"""Floating-point operations of a step below which a second thread gains nothing (docs/log.md)."""
+"""Floating-point operations of a step below which a second thread gains nothing (bench/contention.py)."""
 
 
 class Choice(NamedTuple):

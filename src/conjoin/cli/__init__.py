@@ -44,8 +44,8 @@ VERBS = (
     serving.serve,
 )
 SPINS = "5000"
-"""How long an idle OpenMP thread burns its core before it sleeps. The default is so long that one other busy program
-makes training a hundred times slower; this costs a few per cent when the machine is free (docs/log.md)."""
+"""How long an idle OpenMP thread burns its core before it sleeps. The default is so long that programs which all spin
+can stall each other (docs/decisions/0006-threads.md)."""
 STOPPED = 130
 """The exit code after Ctrl-C."""
 
