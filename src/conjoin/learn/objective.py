@@ -14,15 +14,20 @@ from conjoin.model.model import Model
 from conjoin.model.rows import add_rows, with_room
 
 
-def penalty(squared_moduli: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Tensor:
-    """n3 · Σ m³ + f2 · Σ m² over all factors and coordinates, divided by the batch size."""
-    total = squared_moduli[0].new_zeros(())
+def penalties(squared_moduli: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Tensor:
+    """n3 · Σ m³ + f2 · Σ m² over all factors and coordinates of each question, (B,)."""
+    total = torch.zeros_like(squared_moduli[0][:, 0])
     for squared in squared_moduli:
         if recipe.n3:
-            total = total + recipe.n3 * squared.pow(1.5).sum()
+            total = total + recipe.n3 * squared.pow(1.5).sum(dim=1)
         if recipe.f2:
-            total = total + recipe.f2 * squared.sum()
-    return total / len(squared_moduli[0])
+            total = total + recipe.f2 * squared.sum(dim=1)
+    return total
+
+
+def penalty(squared_moduli: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Tensor:
+    """The mean of the penalties of a batch."""
+    return penalties(squared_moduli, recipe).mean()
 
 
 def loss(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from shutil import which
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from conjoin.learn.fused import FusedStep
+
 from conjoin.device import recorded
+from conjoin.errors import UsageError
 from conjoin.learn.objective import gradients
 from conjoin.learn.recipe import Recipe
 from conjoin.model.model import Model
@@ -17,33 +24,75 @@ REHEARSALS = 3
 
 
 class Step:
-    """Examples (B, 3) in, (mean nll, penalty) out, weights changed.
+    """Prepared batches in, (mean nll, penalty) out, weights changed.
 
     A step is some eighty small kernels beside three large products; on a GPU, launching them takes longer than running
-    them. There the step of a full batch is recorded once and replayed.
+    them. There the step of a full batch is recorded once and replayed, and where it can be, it is made of few kernels
+    (learn/fused.py). `fused=False` refuses those.
     """
 
-    def __init__(self, model: Model, recipe: Recipe) -> None:
+    def __init__(self, model: Model, recipe: Recipe, *, fused: bool = True) -> None:
         self.model, self.recipe = model, recipe
         self.optimizer = optimizer_for(model, recipe)
+        self.obstacle = why_not(model, recipe) if fused else "plain kernels were asked for"
+        if self.obstacle and recipe.precision == "bf16":
+            raise UsageError(f"precision bf16 is not possible here ({self.obstacle}): use fp32, or tf32 on a GPU")
+        self._fused = None if self.obstacle else _fused(model, recipe, self.optimizer)
         self._rehearsed = 0
         self._replay: Callable[[Tensor], Tensor] | None = None
 
-    def __call__(self, examples: Tensor) -> Tensor:
-        if self.model.device.type != "cuda" or len(examples) != self.recipe.batch:
-            return self._plain(examples)
+    @property
+    def path(self) -> str:
+        """Which implementation runs, and why, in words."""
+        if self.obstacle is None:
+            return f"fused {self.recipe.precision} kernels"
+        plain = self.model.entities.path(self.recipe.batch)
+        return plain if self.model.device.type == "cpu" else f"{plain}; not fused: {self.obstacle}"
+
+    def batches(self, queries: Tensor) -> Sequence[Tensor]:
+        """An epoch's questions (M, 3), in their order, as inputs of steps."""
+        return self._fused.batches(queries) if self._fused else torch.split(queries, self.recipe.batch)
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        if self._fused:
+            return self._fused(batch)
+        if self.model.device.type != "cuda" or len(batch) != self.recipe.batch:
+            return self._plain(batch)
         if self._rehearsed < REHEARSALS:
             self._rehearsed += 1
-            return self._plain(examples)
+            return self._plain(batch)
         if self._replay is None:
-            self._replay = recorded(self._plain, examples)
-        return self._replay(examples)
+            self._replay = recorded(self._plain, batch)
+        return self._replay(batch)
 
     def _plain(self, examples: Tensor) -> Tensor:
         h, r, t = examples.unbind(dim=1)
         costs = gradients(self.model, h, r, t, self.recipe)
         self.optimizer.step()
         return costs
+
+
+def _fused(model: Model, recipe: Recipe, optimizer: torch.optim.Optimizer) -> FusedStep:
+    from conjoin.learn.fused import FusedStep
+
+    return FusedStep(model, recipe, optimizer)
+
+
+def why_not(model: Model, recipe: Recipe) -> str | None:
+    """What keeps a model from being trained by fused kernels, in words; None where nothing does."""
+    if model.device.type != "cuda":
+        return "fused kernels need a CUDA device"
+    if recipe.precision == "fp32":
+        return "precision fp32 asks for plain float32 products"
+    if model.relations.dtype != torch.float32:
+        return "fused kernels keep float32 weights"
+    if torch.cuda.get_device_capability(model.device) < (8, 0):
+        return "fused kernels need compute capability 8.0 (Ampere) or newer"
+    if find_spec("triton") is None:
+        return "triton is not installed"
+    if not any(map(which, ("cc", "gcc", "clang"))):
+        return "triton needs a C compiler, and none was found"
+    return None
 
 
 def optimizer_for(model: Model, recipe: Recipe) -> torch.optim.Optimizer:

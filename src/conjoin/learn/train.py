@@ -84,7 +84,7 @@ class Training(Iterator[Epoch]):
 
     def _pass(self, number: int) -> tuple[float, float]:
         order = torch.randperm(len(self._queries), generator=generator(self.seed, "order", number))
-        batches = torch.split(self._queries[order.to(self.model.device)], self.recipe.batch)
+        batches = self.step.batches(self._queries[order.to(self.model.device)])
         costs = [self.step(batch) for batch in self.track(batches, f"epoch {number}", len(batches))]
         per_step = torch.stack(costs).cpu().double().numpy()
         bad = np.flatnonzero(~np.isfinite(per_step).all(axis=1))
@@ -93,7 +93,7 @@ class Training(Iterator[Epoch]):
                 f"the loss is not finite at step {bad[0] + 1} of epoch {number}: the model has diverged. "
                 f"Likely cause: lr = {self.recipe.lr} is too large for this data; try a tenth of it, or a larger n3."
             )
-        weights = np.array([len(batch) for batch in batches]) / len(order)
+        weights = np.diff(np.minimum(np.arange(len(batches) + 1) * self.recipe.batch, len(order))) / len(order)
         nll, penalty = weights @ per_step
         return float(nll), float(penalty)
 

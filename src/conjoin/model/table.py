@@ -7,13 +7,14 @@ is decided here and nowhere else, from sizes alone, so that a run gives the same
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from conjoin.errors import Diverged
-from conjoin.model.rows import GRAIN, with_room
+from conjoin.model.rows import GRAIN, with_its_room, with_room
 from conjoin.model.softmax import chunked_softmax, dense_softmax
 
 CPU_BUDGET = 256 << 20
@@ -83,6 +84,8 @@ class EntityTable(nn.Module):
         `hidden` holds (question, entity) index pairs, each at most once; a target among them still counts. Target and
         competitors are scored by products of one shape, so that equal rows tie exactly.
         """
+        if q.is_cuda and find_spec("triton") and self._bytes_per_question * len(q) <= self.bytes_allowed:
+            return self._counted(q, t, hidden)
         question, entity = hidden
         competes = entity != t[question]
         question, entity = question[competes], entity[competes]
@@ -99,6 +102,15 @@ class EntityTable(nn.Module):
             better += (scores > target[:, None]).sum(dim=1)
             tied += (scores == target[:, None]).sum(dim=1)
         return Standing(better, tied, len(self) - torch.bincount(question, minlength=len(q)))
+
+    def _counted(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> Standing:
+        from conjoin.model.fused.standing import count
+
+        padded = torch.nn.functional.pad(q, (0, 0, 0, max(0, FEWEST - len(q))))
+        counts = count(padded @ with_its_room(self.weight.detach()).T, t, hidden, len(self))
+        if counts is None:
+            raise _diverged()
+        return Standing(*counts)
 
     def best(self, q: Tensor, k: int, hidden: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """The k best entities of every query: scores and ids, (B, k), best first; hidden ones score -inf."""
@@ -159,11 +171,15 @@ class _Blocks:
         scores = (self.q @ self.table[start : start + columns].T)[: self.questions]
         low, high = torch.aminmax(scores)
         if not bool(torch.isfinite(low) & torch.isfinite(high)):
-            raise Diverged(
-                "a score is not a finite number, so no rank is meaningful: the model has diverged. "
-                "Train again with a smaller learning rate or a larger regulariser (--lr, --n3)."
-            )
+            raise _diverged()
         return scores
+
+
+def _diverged() -> Diverged:
+    return Diverged(
+        "a score is not a finite number, so no rank is meaningful: the model has diverged. "
+        "Train again with a smaller learning rate or a larger regulariser (--lr, --n3)."
+    )
 
 
 class _Nll(torch.autograd.Function):

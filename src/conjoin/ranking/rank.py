@@ -8,7 +8,7 @@ from torch import Tensor
 
 from conjoin.device import matmul_precision
 from conjoin.graph.graph import Graph, Split
-from conjoin.graph.known import Ids
+from conjoin.graph.known import Ids, Known
 from conjoin.model.model import Model
 from conjoin.progress import Track, silent
 from conjoin.ranking.ranks import Ranks
@@ -21,7 +21,8 @@ def rank(model: Model, graph: Graph, split: Split = "test", *, track: Track = si
     (or the model's own precision), whatever the model was trained with.
     """
     parts = _parts(model, graph.queries(split))
-    standings = [_standing(model, graph, part) for part in track(parts, f"rank {split}", len(parts))]
+    known = _KnownThere(graph.known, model.device) if model.device.type == "cuda" else graph.known
+    standings = [_standing(model, known, part) for part in track(parts, f"rank {split}", len(parts))]
     better, tied, candidates = (
         np.concatenate([s[i].cpu().numpy() for s in standings] or [np.empty(0, np.int64)]) for i in range(3)
     )
@@ -36,11 +37,32 @@ def _parts(model: Model, queries: Ids) -> list[Ids]:
 
 
 @torch.no_grad()
-def _standing(model: Model, graph: Graph, queries: Ids) -> tuple[Tensor, Tensor, Tensor]:
-    question, entity = graph.known.pairs(queries[:, 0], queries[:, 1])
-    h, r, t, question_ids, entity_ids = (
-        torch.from_numpy(np.ascontiguousarray(ids)).to(model.device)
-        for ids in (queries[:, 0], queries[:, 1], queries[:, 2], question, entity)
-    )
+def _standing(model: Model, known: Known | _KnownThere, queries: Ids) -> tuple[Tensor, Tensor, Tensor]:
+    h, r, t = torch.from_numpy(np.ascontiguousarray(queries.T, dtype=np.int64)).to(model.device)
+    if isinstance(known, _KnownThere):
+        hidden = known.pairs(h, r)
+    else:
+        question, entity = known.pairs(queries[:, 0], queries[:, 1])
+        hidden = torch.from_numpy(question), torch.from_numpy(entity)
     with matmul_precision("fp32"):
-        return model.entities.standing(model.query(h, r), t, (question_ids, entity_ids))
+        return model.entities.standing(model.query(h, r), t, hidden)
+
+
+class _KnownThere:
+    """The filter on a GPU, where looking up ten million pairs takes no time worth mentioning."""
+
+    def __init__(self, known: Known, device: torch.device) -> None:
+        self.n_relations = known.n_relations
+        self.keys, self.starts, self.tails = (
+            torch.tensor(part, device=device) for part in (known.keys, known.starts, known.tails)
+        )
+
+    def pairs(self, h: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+        """All (question number, known tail) pairs of a batch of questions, flat and in order."""
+        wanted = h * self.n_relations + r
+        row = torch.searchsorted(self.keys, wanted).clamp_(max=len(self.keys) - 1)
+        first = self.starts[row]
+        count = torch.where(self.keys[row] == wanted, self.starts[row + 1] - first, 0)
+        question = torch.repeat_interleave(count)
+        within = torch.arange(len(question), device=h.device) - (count.cumsum(0) - count)[question]
+        return question, self.tails[first[question] + within]

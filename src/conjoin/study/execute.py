@@ -110,7 +110,7 @@ def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct, initial: M
     if initial is not None:
         model.load_state_dict(initial)
     training = train(model, graph, run.recipe, seed=run.seed, track=conduct.track)
-    environment = {"conjoin": __version__, "path": model.entities.path(run.recipe.batch), **describe(model.device)}
+    environment = {"conjoin": __version__, "path": training.step.path, **describe(model.device)}
     kept.tidy()
     kept.begin(run, environment, conduct.command)
     if conduct.keep_model:
