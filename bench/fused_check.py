@@ -24,7 +24,8 @@ def main() -> None:
     """All of it."""
     wrong, worst, source = 0, 0.0, torch.Generator().manual_seed(0)
     cases = [("5star-conj", 500, 40_943, 11, 1000, None), ("complex", 50, 777, 3, 100, None), ("quate", 34, 1300, 7, 130, None),
-             ("5star", 33, 5000, 5, 257, 1 << 20), ("complex-conj", 2000, 3001, 9, 100, None), ("mobius", 16, 99, 2, 33, None)]  # fmt: skip
+             ("5star", 33, 5000, 5, 257, 1 << 20), ("complex-conj", 2000, 3001, 9, 100, None), ("mobius", 16, 99, 2, 33, None), ("5star-halfreg", 20, 301, 4, 64, None),
+             ("FiveStar(c=conj(b), d=conj(a), quotient=aligned)", 20, 301, 4, 64, None), ("ComplEx(a2=conj(a1), layout=published)", 20, 301, 4, 64, None), ("Pair(c=-conj(b), d=conj(a), unit=true)", 20, 301, 4, 64, None)]  # fmt: skip
     for name, rank, entities, relations, batch, budget in cases:
         form = "FiveStar(quotient=mobius)" if name == "mobius" else name
         for optimizer, precision in [
@@ -39,7 +40,7 @@ def main() -> None:
             rough = replace(exact, precision=precision)  # type: ignore[arg-type]
             assert why_not(models[1], rough) is None
             optimizer_there = optimizer_for(models[1], rough)
-            fused = FusedStep(models[1], rough, optimizer_there, compiled=rank == 50)
+            fused = FusedStep(models[1], rough, optimizer_there)
             steps = Step(models[0], exact), fused
             queries = torch.stack([torch.randint(n, (5 * batch - batch // 3,), generator=source)
                                    for n in (entities // 3, 2 * relations, entities)], dim=1).cuda()  # fmt: skip

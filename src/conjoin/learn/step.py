@@ -13,6 +13,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from conjoin.learn.fused import FusedStep
 
+from conjoin.algebra.forms import ComplEx, FiveStar, Pair
 from conjoin.device import recorded
 from conjoin.errors import UsageError
 from conjoin.learn.objective import gradients
@@ -92,6 +93,8 @@ def why_not(model: Model, recipe: Recipe) -> str | None:
         return "triton is not installed"
     if not any(map(which, ("cc", "gcc", "clang"))):
         return "triton needs a C compiler, and none was found"
+    if type(model.form) not in (ComplEx, FiveStar, Pair):
+        return f"there are no kernels for the form {model.form.family}"
     return None
 
 

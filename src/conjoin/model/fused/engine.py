@@ -1,13 +1,14 @@
 """A training step's work on the entity table: scores, softmax, gradients and optimiser, tile by tile.
 
-Neither the softmax nor, with half-width operands, the table's gradient is ever written to memory. The exponentials
-exp(q·E - s_t) are: once, bounded by a budget; where all entities do not fit, they are computed in chunks, and twice.
+The softmax is never written to memory. The exponentials exp(q·E - s_t) are: once, bounded by a budget; where all
+entities do not fit, they are computed in chunks, and twice. So is the table's gradient, in the precision of the
+products, for a chunk at a time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,24 +30,22 @@ class Tile:
     warps: int
     stages: int
 
-
-@dataclass(frozen=True)
-class Tiles:
-    """Tiles of the two products that are written here, chosen by measurement (bench/tiles.py)."""
-
-    scores: Tile
-    update: Tile | None
-    """None: the library's product writes the gradient, and the update reads it. Pays for large batches."""
-
     @staticmethod
-    def measured(questions: int) -> Tiles:
-        scores = Tile(128, 128, 64, 8, 3)
-        return Tiles(scores, Tile(64, 64, 64, 4, 3) if questions <= 256 else None)
+    def measured(questions: int) -> Tile:
+        """The best on an H200 for large and for small batches (bench/tiles.py)."""
+        return Tile(128, 128, 64, 8, 3) if questions > 128 else Tile(128, 64, 64, 4, 4)
 
 
-ELEMENTWISE = Tile(4, 512, 16, 4, 1)
-GROUP = 16
-"""Rows that are added at a time."""
+UPDATED = (4, 512)
+"""Rows and columns of the table that one program optimises."""
+
+
+class Group(NamedTuple):
+    """Looked-up rows: sorted ids, where each stood before sorting, and where each distinct id begins."""
+
+    ids: Tensor
+    order: Tensor
+    starts: Tensor
 
 
 @dataclass(frozen=True)
@@ -86,28 +85,29 @@ class FusedTable:
     """
 
     def __init__(
-        self, weights: Optimised, *, questions: int, dtype: torch.dtype, budget: int, tiles: Tiles | None = None
+        self, weights: Optimised, *, questions: int, dtype: torch.dtype, budget: int, tile: Tile | None = None
     ) -> None:
         table = weights.table
         self.weights, self.questions = weights, questions
-        self.tiles = tiles or Tiles.measured(questions)
+        self.tile = tile or Tile.measured(questions)
         self.entities, self.width = table.shape
         self.half = dtype != torch.float32
-        if not self.half:
-            self.tiles = Tiles(self.tiles.scores, None)
-        scores, update = self.tiles.scores, self.tiles.update or ELEMENTWISE
-        grain = max(scores.columns, update.rows)
-        self.rows = _up(questions, max(scores.rows, update.depth))
-        self.columns = _up(self.width, max(scores.depth, update.columns if self.tiles.update else 16))
+        grain = self.tile.columns
+        self.rows = _up(questions, self.tile.rows)
+        self.columns = _up(self.width, self.tile.depth)
         length = _up(self.entities, grain)
         self.operand = table.new_zeros(length, self.columns, dtype=dtype) if self.half else with_its_room(table)
-        self.chunk = min(length, max(grain, budget // (self.rows * dtype.itemsize) // grain * grain))
+        per_entity = max(self.rows, self.width) * dtype.itemsize
+        self.chunk = min(length, max(grain, budget // per_entity // grain * grain))
         self.q = table.new_zeros(self.rows, self.columns, dtype=dtype)
         self.share = torch.zeros_like(self.q)
         self.p = table.new_zeros(self.rows, self.chunk, dtype=dtype)
-        self.target = table.new_zeros(self.rows)
-        self.sums = table.new_zeros(self.rows, -(-self.entities // scores.columns))
-        self.nll, self.factor = table.new_zeros(questions), table.new_zeros(questions)
+        self.queries = table.new_zeros(questions, self.width)
+        self.target = torch.full((self.rows,), torch.inf, device=table.device)
+        self.sums = table.new_zeros(self.rows, -(-self.entities // grain))
+        self.costs = table.new_zeros(2, questions)
+        self.nll, self.penalty = self.costs
+        self.factor = table.new_zeros(questions)
         self.slot = torch.full((self.entities,), -1, dtype=torch.int32, device=table.device)
         self.stash = table.new_zeros(2 * questions, self.width)
 
@@ -116,40 +116,35 @@ class FusedTable:
         if self.half:
             self.operand[: self.entities, : self.width] = self.weights.table
 
-    def step(self, q: Tensor, t: Tensor, weight: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Negative log-likelihoods (B,) and the softmax's part of the gradient of Σ weight·nll with respect to q.
+    def step(self, weight: Tensor, looked_up: Group) -> Tensor:
+        """Losses of the queries and targets that stand in the buffers (into `nll`), and exponentials · table, (Bp, wp).
 
-        The whole table is optimised by that part of its gradient, except the rows `ids` (sorted) that the batch looks
-        up: `finish` completes them. Not in either gradient: the term of the answers, -weight·q·E[t].
+        That product, times `factor`, is the softmax's part of the gradient of Σ weight·nll with respect to the queries.
+        The table is optimised by the softmax's part of its own gradient, except the rows that the batch looks up:
+        `finish` completes them.
         """
-        self._targets(q, t)
         whole = self.chunk >= self.entities
         for first in range(0, self.entities, self.chunk):
             self._exponentials(first, store=whole)
-        self._shares(q, weight)
+        self._shares(weight)
+        ids = looked_up.ids
         kernels.mark[(-(-len(ids) // 256),)](ids, self.slot, len(ids), BLOCK=256)
-        dq: Tensor | None = None
+        product: Tensor | None = None
         for first in range(0, self.entities, self.chunk):
             if not whole:
                 self._exponentials(first, store=True)
-            part = self._dq(first)
-            dq = part if dq is None else dq.add_(part)
+            part = self._product(first)
+            product = part if product is None else product.add_(part)
             self._update(first)
-        assert dq is not None
-        return self.nll, dq[: self.questions, : self.width] * self.factor[:, None]
+        assert product is not None
+        return product
 
-    def finish(self, ids: Tensor, order: Tensor, gradients: Tensor) -> None:
-        """Optimise the rows that were looked up: ids sorted, gradients[order[i]] belongs to ids[i]."""
-        optimise_rows(self.weights, ids, order, gradients, shadow=self.operand if self.half else None, fused=self)
-
-    def _targets(self, q: Tensor, t: Tensor) -> None:
-        kernels.targets[(self.rows,)](
-            q, self.q, self.operand, t, self.target, self.questions,
-            WIDTH=self.width, TABLE_STRIDE=self.operand.stride(0), STRIDE=self.columns, COLUMNS=_block(self.columns),
-        )  # fmt: skip
+    def finish(self, looked_up: Group, gradients: Tensor) -> None:
+        """Optimise the rows that were looked up: gradients[order[i]] belongs to ids[i]."""
+        optimise_rows(self.weights, looked_up, gradients, fused=self)
 
     def _exponentials(self, first: int, *, store: bool) -> None:
-        tile = self.tiles.scores
+        tile = self.tile
         length = min(self.chunk, self.entities - first)
         if not self.half:
             part = self._part(first)
@@ -163,77 +158,68 @@ class FusedTable:
             ROWS=tile.rows, COLUMNS=tile.columns, DEPTH=tile.depth, num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
 
-    def _shares(self, q: Tensor, weight: Tensor) -> None:
-        kernels.shares[(self.rows,)](
-            q, self.sums, weight, self.share, self.nll, self.factor, self.questions,
-            WIDTH=self.width, TILES=self.sums.shape[1], STRIDE=self.columns, COLUMNS=_block(self.columns),
+    def _shares(self, weight: Tensor) -> None:
+        kernels.shares[(self.questions,)](
+            self.queries, self.sums, weight, self.share, self.nll, self.factor,
+            WIDTH=self.width, TILES=self.sums.shape[1], STRIDE=self.columns, COLUMNS=block(self.columns),
         )  # fmt: skip
 
     def _part(self, first: int) -> Tensor:
         """The operand's rows of a chunk."""
         return self.operand[first : first + self.chunk]
 
-    def _dq(self, first: int) -> Tensor:
+    def _product(self, first: int) -> Tensor:
         part = self._part(first)
         p = self.p[:, : len(part)]
         return _half_product(p, part) if self.half else p @ part
 
     def _update(self, first: int) -> None:
         length = min(self.chunk, self.entities - first)
-        fused = self.tiles.update is not None
-        gradient = self.weights.table if fused else self._gradient(len(self._part(first)))
-        tile = self.tiles.update or ELEMENTWISE
+        gradient = self.p[:, : len(self._part(first))].T @ self.share[:, : self.width]
+        rows, columns = UPDATED
         table, one, two = self.weights.pointers()
-        kernels.update[(-(-length // tile.rows) * -(-self.width // tile.columns),)](
-            self.p, self.share, gradient, table, one, two, self.operand, self.slot, self.stash,
-            self.weights.clock, self.weights.lr, first, self.entities, self.chunk,
-            WIDTH=self.width, SHADOW_STRIDE=self.operand.stride(0), SHARE_STRIDE=self.columns, QUESTIONS=self.rows,
-            PRECISION="tf32", PRODUCT=fused, RULE=RULES[self.weights.rule], SHADOW=self.half, STASH=True,
-            ROWS=tile.rows, COLUMNS=tile.columns, DEPTH=tile.depth, num_warps=tile.warps, num_stages=tile.stages,
+        kernels.update[(-(-length // rows) * -(-self.width // columns),)](
+            gradient, table, one, two, self.operand, self.slot, self.stash,
+            self.weights.clock, self.weights.lr, first, self.entities,
+            WIDTH=self.width, SHADOW_STRIDE=self.operand.stride(0), RULE=RULES[self.weights.rule],
+            SHADOW=self.half, STASH=True, ROWS=rows, COLUMNS=columns,
         )  # fmt: skip
-
-    def _gradient(self, length: int) -> Tensor:
-        p, share = self.p[:, :length].T, self.share[:, : self.width]
-        return _half_product(p, share) if self.half else p @ share
 
 
 def optimise_rows(
     weights: Optimised,
-    ids: Tensor,
-    order: Tensor,
+    looked_up: Group,
     gradients: Tensor,
     *,
-    shadow: Tensor | None = None,
     fused: FusedTable | None = None,
     collect: Tensor | None = None,
 ) -> None:
     """Optimise looked-up rows only. Equal to a dense step for Adagrad and SGD, whose rules leave a row with no gradient
-    alone. With `collect` the summed gradients are written there and nothing is optimised.
+    alone. With `fused` the table's own part waits in its stash; with `collect` sums are written there, and that is all.
     """
+    ids, order, starts = looked_up
     table, one, two = weights.pointers()
     width = table.shape[1]
-    columns = min(256, _block(width))
-    anything: Any = table
-    kernels.rows[(len(ids), -(-width // columns))](
-        ids, order, gradients, table, one, two, anything if shadow is None else shadow,
-        fused.slot if fused else anything, fused.stash if fused else anything,
-        anything if collect is None else collect, weights.clock, weights.lr, len(ids),
+    columns = min(512 if fused else 64, block(width))
+    shadow = fused.operand if fused and fused.half else None
+    kernels.rows[(len(starts), -(-width // columns))](
+        ids, order, starts, gradients, table, one, two, table if shadow is None else shadow,
+        fused.slot if fused else table, fused.stash if fused else table,
+        table if collect is None else collect, weights.clock, weights.lr, len(ids),
         WIDTH=width, SHADOW_STRIDE=0 if shadow is None else shadow.stride(0),
         STASH=fused is not None, RULE=RULES[weights.rule], SHADOW=shadow is not None, COLLECT=collect is not None,
-        GROUP=GROUP, COLUMNS=columns,
+        GROUP=4 if fused else 64, COLUMNS=columns,
     )  # fmt: skip
 
 
 def optimise_table(weights: Optimised, gradient: Tensor) -> None:
     """Optimise a whole table by a gradient of its shape."""
     table, one, two = weights.pointers()
-    rows, width = table.shape
-    tile = ELEMENTWISE
-    kernels.update[(-(-rows // tile.rows) * -(-width // tile.columns),)](
-        table, table, gradient, table, one, two, table, table, table, weights.clock, weights.lr, 0, rows, 0,
-        WIDTH=width, SHADOW_STRIDE=0, SHARE_STRIDE=0, QUESTIONS=0,
-        PRECISION="tf32", PRODUCT=False, RULE=RULES[weights.rule], SHADOW=False, STASH=False,
-        ROWS=tile.rows, COLUMNS=tile.columns, DEPTH=tile.depth, num_warps=tile.warps, num_stages=tile.stages,
+    length, width = table.shape
+    rows, columns = UPDATED
+    kernels.update[(-(-length // rows) * -(-width // columns),)](
+        gradient, table, one, two, table, table, table, weights.clock, weights.lr, 0, length,
+        WIDTH=width, SHADOW_STRIDE=0, RULE=RULES[weights.rule], SHADOW=False, STASH=False, ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
 
 
@@ -246,6 +232,6 @@ def _up(size: int, grain: int) -> int:
     return -(-size // grain) * grain
 
 
-def _block(size: int) -> int:
+def block(size: int) -> int:
     """The power of two for a row of this size, 1,024 at most."""
     return min(1024, max(16, 1 << (size - 1).bit_length()))
