@@ -92,8 +92,8 @@ def page(root: Path = ROOT) -> str:
         "",
         "## Where each number comes from",
         "",
-        "One line per run; the command does it again. `data` begins the checksum of the graph, `seconds` are of"
-        " training. A run's folder under `studies/results` has the rest: settings, versions, every epoch, every rank."
+        "One line per run; its command with `--root DIR` does it again beside ours. `data` begins the"
+        " checksum of the graph, `seconds` are of training. A run's folder under `studies/results` has the rest: settings, versions, every epoch, every rank."
         " Where the commit was not kept, `git log -- FOLDER` shows the one that brought the run.",
         "",
         *origins(paper, mobius),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,10 @@ def test_the_plan_is_cheapest_first_with_commands_that_work(tmp_path: Path) -> N
     assert told["seconds"] == pytest.approx(612 + 3 * once)
     lines = conjoin("study", "plan", *where, "--speeds", tmp_path / "speeds.json", "--commands").out.splitlines()
     assert lines == [cell["command"] for cell in told["cells"]]
-    assert lines[0].startswith("conjoin study run small.toml --only dataset=own,row=tied --seeds 0")
+    assert lines[0] == f"conjoin study run {study.file} --only dataset=own,row=tied --seeds 0 --root {tmp_path / 'out'}"
+    assert conjoin(*shlex.split(lines[0])[1:], "--device", "cpu").out.startswith("1 runs: 1 done")
     shown = conjoin("study", "plan", *where, "--speeds", tmp_path / "speeds.json").out
-    assert "3 of 4 runs are missing" in shown
+    assert "2 of 4 runs are missing" in shown
     assert "2 measured speeds" in shown
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import accumulate
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from conjoin.cli import options as opt
 from conjoin.cli.screen import emit, show, show_table
-from conjoin.cli.studies import Only, Root, Seeds, Speeds, StudyArgument, command
+from conjoin.cli.studies import Only, Root, Seeds, Speeds, StudyArgument
 from conjoin.cli.watching import duration
+
+if TYPE_CHECKING:
+    from conjoin.study.study import Cell
 
 
 def plan(
@@ -49,7 +54,7 @@ def plan(
     left = {cell: each for cell, each in standings.items() if each.state != "done"}
     order = guess.cheapest_first(left.values())
     costs = [guess.seconds(cell, done=left[cell].epochs) for cell in order]
-    lines = [command(study, cell) + (f" --root {root}" if root else "") for cell in order]
+    lines = [_command(study, cell, root) for cell in order]
     if json:
         named = zip(order, costs, lines, strict=True)
         emit(
@@ -80,3 +85,10 @@ def plan(
         left=2,
     )
     show(f"Estimated by {guess.source}. --commands prints the command of each, in this order.")
+
+
+def _command(study: Path, cell: Cell, root: Path | None) -> str:
+    """As typed here: with this machine's folders, unlike what a run keeps."""
+    part = f"dataset={cell.dataset},row={cell.row.name}"
+    words = ["conjoin", "study", "run", str(study), "--only", part, "--seeds", str(cell.seed)]
+    return shlex.join([*words, *(["--root", str(root)] if root else [])])

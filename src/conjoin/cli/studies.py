@@ -53,9 +53,7 @@ def run_study(
     whole_runs: Annotated[
         bool, typer.Option("--whole-runs", help="With --max-minutes: begin only runs that should end in time.")
     ] = False,
-    pack: Annotated[
-        Path | None, typer.Option(help="After each run, write all runs of this command to one small .tar.gz.")
-    ] = None,
+    pack: Annotated[Path | None, typer.Option(help="After each run, add its small files to this .tar.gz.")] = None,
     speeds: Speeds = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
     checkpoint_epochs: Annotated[int, typer.Option(help="Checkpoint every n epochs; 0: by the clock.")] = 0,
@@ -81,6 +79,7 @@ def run_study(
     from conjoin.study.estimate import estimator
     from conjoin.study.narrow import narrow
     from conjoin.study.pack import pack as write_pack
+    from conjoin.study.pack import packed
     from conjoin.study.schedule import OPEN, survey
     from conjoin.study.speeds import read_speeds
     from conjoin.study.study import Study
@@ -94,6 +93,9 @@ def run_study(
     wanted = [each for each in before if each.state in OPEN or (retry_failed and each.state == "failed")]
     measured = read_speeds(speeds) if speeds else ()
     guess = estimator(specified, place, machine=str(describe(chosen.device)["name"]), speeds=measured)
+    kept = packed(place, pack) if pack is not None else []
+    if pack is not None:
+        write_pack(kept, place, pack)
     say(f"{specified.title or specified.name}: {_summary(before)} → {place / specified.name}")
     _say_absent(before)
     with StudyScreen(specified, place, wanted, guess).watching() as screen:
@@ -113,7 +115,8 @@ def run_study(
                 screen.ended(outcome)
                 outcomes.append(outcome)
                 if pack is not None and outcome.end == "done":
-                    write_pack([each.folder for each in outcomes if each.end == "done"], place, pack)
+                    kept.append(outcome.folder)
+                    write_pack(kept, place, pack)
         except KeyboardInterrupt:
             say("stopped: the same command goes on")
             raise typer.Exit(130) from None

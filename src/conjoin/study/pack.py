@@ -6,6 +6,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from conjoin.errors import RunError
 from conjoin.files import replacing
 from conjoin.study.folder import RunFolder
 
@@ -20,6 +21,19 @@ def pack(folders: Iterable[RunFolder], root: Path, file: Path) -> None:
     with replacing(file) as aside, tarfile.open(aside, "w:gz", compresslevel=1) as archive:
         for path in _files(folders):
             archive.add(path, arcname=str(path.relative_to(root)), filter=_anonymous)
+
+
+def packed(root: Path, file: Path) -> list[RunFolder]:
+    """The runs of an archive that is there already, as they lie under the root: a command that goes on keeps them."""
+    if not file.exists():
+        return []
+    try:
+        with tarfile.open(file) as archive:
+            names = [Path(name) for name in archive.getnames()]
+    except (tarfile.TarError, EOFError) as error:
+        raise RunError(f"{file} is no archive of runs ({error}): name another file") from error
+    found = [RunFolder(root / name.parent) for name in names if name.name == "result.json"]
+    return [folder for folder in found if folder.finished]
 
 
 def _files(folders: Iterable[RunFolder]) -> Iterator[Path]:
