@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from results_cells import ELSEWHERE, absent, table
@@ -50,8 +50,9 @@ def layout(evidence: Evidence) -> Claim:
         verdict = "confirmed" if share > 0.5 and regained.beyond() else "refuted"
         few = min(len(each.runs) for each in (lost.a, lost.b, left.b)) < SEEDS
         words = (
-            f"the published layout loses {lost.words()}, and reading heads and tails alike wins {regained.words()} of"
-            f" it back: {100 * share:.0f} % of the loss. What is left, ComplEx less Complεx, is {left.words()}."
+            f"ComplEx less Complεx in the published layout is {lost.words()}; Complεx with one layout less Complεx in"
+            f" the published one is {regained.words()}, {100 * share:.0f} % of that loss. What is left, ComplEx less"
+            f" Complεx with one layout, is {left.words()}."
         )
         if few:
             words += f" Fewer than {SEEDS} seeds so far: {_commands(evidence.paper, on, LAYOUT)} adds them."
@@ -93,11 +94,7 @@ def tying(evidence: Evidence) -> Claim:
     if not found:
         words = _unfinished(evidence, "WN18", ("complex-conj", "complex-twin"))
     else:
-        end = {
-            "confirmed": f"on every dataset so far both MRRs are equal to within {bare(SAME)}",
-            "refuted": f"on {where(verdicts, 'refuted')} they differ by more than {bare(SAME)}",
-            "open": f"not yet certain to within {bare(SAME)} on {where(verdicts, 'open')}",
-        }[verdict]
+        end = cases(verdicts, holds=f"equal to within {bare(SAME)}", fails="not equal")
         words = f"{end}. Complεx less its twin: {told}."
     rows = [
         (
@@ -139,11 +136,7 @@ def cost(evidence: Evidence) -> Claim:
             if ours is not None and tied != RETUNED:
                 verdicts[f"{dataset} {tied}"] = ours.no_worse(SAME)
     verdict = all_of(verdicts.values())
-    words = {
-        "confirmed": f"no tied form is worse by more than {bare(SAME)} where it ran ({len(verdicts)} pairs)",
-        "refuted": f"worse by more than {bare(SAME)}: {where(verdicts, 'refuted')}; {len(verdicts)} pairs ran",
-        "open": f"undecided: {where(verdicts, 'open')}" if verdicts else "not yet run",
-    }[verdict]
+    words = cases(verdicts, holds=f"no worse by {bare(SAME)}", fails=f"worse by more than {bare(SAME)}")
     return Claim(
         title="Tying costs no quality at equal settings",
         verdict=verdict,
@@ -157,14 +150,22 @@ def cost(evidence: Evidence) -> Claim:
 
 
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    known = list(verdicts)
+    """The verdict on a claim about several cases."""
+    known = set(verdicts)
     if "refuted" in known:
-        return "refuted"
-    return "confirmed" if known and set(known) == {"confirmed"} else "open"
+        return "mixed" if "confirmed" in known else "refuted"
+    return "confirmed" if known == {"confirmed"} else "open"
 
 
-def where(verdicts: dict[str, Verdict], wanted: Verdict) -> str:
-    return ", ".join(name for name, verdict in verdicts.items() if verdict == wanted)
+def cases(verdicts: Mapping[str, Verdict], *, holds: str, fails: str) -> str:
+    """All cases that ran, by how they came out, each with its name."""
+    told = {"confirmed": holds, "refuted": fails, "open": "undecided"}
+    parts = [
+        f"{words} in {len(names)} of {len(verdicts)} cases ({', '.join(names)})"
+        for verdict, words in told.items()
+        if (names := [name for name, each in verdicts.items() if each == verdict])
+    ]
+    return "; ".join(parts) or "not yet run"
 
 
 def head(verdict: Verdict) -> str:

@@ -14,7 +14,7 @@ from conjoin.report.printing import signed
 from conjoin.report.stats import Answers, Interval, Moments, Paired, one_digit, paired, welch
 from conjoin.study.study import Study
 
-Verdict = Literal["confirmed", "refuted", "open"]
+Verdict = Literal["confirmed", "refuted", "mixed", "open"]
 SEEDS = 3
 """From so many runs on each side on, seeds decide; with fewer the questions do."""
 RESAMPLES = 400

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from results_cells import ELSEWHERE, command, table
-from results_claims import SAME, Claim, all_of, head, mean_of, told_on, where
+from results_claims import SAME, Claim, all_of, cases, head, mean_of, told_on
 from results_contrast import Contrast, Evidence, Verdict
 
 from conjoin.report.collect import Findings, Outcome
@@ -28,14 +28,7 @@ def equal_parameters(evidence: Evidence) -> Claim:
             if each is not None:
                 verdicts[f"{dataset} {control}"] = _better(each)
     verdict = all_of(verdicts.values())
-    if not verdicts:
-        words = "not yet run"
-    else:
-        words = {
-            "confirmed": "tying beats the untied model of equal size wherever both ran",
-            "refuted": f"the untied model of equal size is as good or better ({where(verdicts, 'refuted')})",
-            "open": f"undecided on {where(verdicts, 'open')}",
-        }[verdict]
+    words = cases(verdicts, holds="the tied form is better", fails="the untied one is as good or better")
     need = [
         command(evidence.paper.study.name, dataset, control)
         for _, control in EQUAL
@@ -51,7 +44,7 @@ def equal_parameters(evidence: Evidence) -> Claim:
             "",
             "Sharing halves the relations' numbers; so does a smaller rank. Two controls: ComplEx at half rank owns as"
             " many relation numbers as Complεx (and half the entity numbers), and `*-equal` has in all as many numbers"
-            " as the tied form, at the next rank that gives them. On WN18RR and WN18 that rank is 499 instead of 500:"
+            " as the tied form, at the nearest rank. On WN18RR and WN18 that rank is 499 instead of 500:"
             " nothing to see.",
             "",
             *table(("dataset", "control", "tied form less control"), rows, left=2),
@@ -89,14 +82,7 @@ def printed_formula(evidence: Evidence) -> Claim:
                 )
             )
     verdict = all_of(verdicts.values())
-    if not verdicts:
-        words = "not yet run"
-    else:
-        words = {
-            "confirmed": "after tuning the formula as printed beats the published reading wherever both ran",
-            "refuted": f"after tuning the formula as printed is no better on {where(verdicts, 'refuted')}",
-            "open": f"undecided on {where(verdicts, 'open')}",
-        }[verdict]
+    words = cases(verdicts, holds="better after tuning", fails="no better after tuning")
     return Claim(
         title="The formula as printed is better than the published reading",
         verdict=verdict,

@@ -27,7 +27,7 @@ from conjoin.files import read_json  # noqa: E402
 PAGE = ROOT / "docs" / "results.md"
 TRIED = "tried.toml"
 WIDTH = 120
-CODE = re.compile(r"`[^`]*`")
+KEPT = re.compile(r"`[^`]*`|p = ")
 GLUE = "\0"
 
 
@@ -73,8 +73,8 @@ def page(root: Path = ROOT) -> str:
         "The verdicts are computed. With at least three seeds on both sides Welch's t-test over seeds decides, else the"
         " paired test over the test triples (reciprocal ranks, both questions of a triple averaged): it says whether a"
         " difference holds on other questions, not for other seeds. The level is .05; equal means within .003, by the"
-        " 95 % interval of the difference. *Refuted* means that at least one case speaks against the claim, *confirmed*"
-        " that every case that ran speaks for it, *open* all else.",
+        " 95 % interval of the difference. Of the cases that ran, *confirmed* means that all speak for the claim,"
+        " *refuted* that some speak against it and none for it, *mixed* that some do either, *open* all else.",
         "",
         *(line for claim in sections for line in (f"## {claim.title}", "", *claim.lines, "")),
         "## Not yet run",
@@ -92,9 +92,9 @@ def page(root: Path = ROOT) -> str:
         "",
         "## Where each number comes from",
         "",
-        "One line per run; its command with `--root DIR` does it again beside ours. `data` begins the"
-        " checksum of the graph, `seconds` are of training. A run's folder under `studies/results` has the rest: settings, versions, every epoch, every rank."
-        " Where the commit was not kept, `git log -- FOLDER` shows the one that brought the run.",
+        "One line per run; its command with `--root DIR` does it again beside ours. `data` begins the checksum of the"
+        " graph, `seconds` are of training. A run's folder under `studies/results` has the rest: settings, versions,"
+        " every epoch, every rank. Where the commit was not kept, `git log -- FOLDER` shows the one that brought it.",
         "",
         *origins(paper, mobius),
     ]
@@ -102,12 +102,12 @@ def page(root: Path = ROOT) -> str:
 
 
 def wrapped(lines: Iterable[str]) -> Iterator[str]:
-    """Prose in lines of at most 120 characters where that can be; tables and what stands in backticks stay whole."""
+    """Prose in lines of at most 120 characters where that can be; tables, p and what stands in backticks stay whole."""
     for line in lines:
         if line.startswith(("|", "<!--")) or len(line) <= WIDTH:
             yield line
             continue
-        whole = CODE.sub(lambda code: code[0].replace(" ", GLUE), line)
+        whole = KEPT.sub(lambda kept: kept[0].replace(" ", GLUE), line)
         after = "  " if line.startswith("- ") else ""
         parts = textwrap.wrap(whole, WIDTH, break_long_words=False, break_on_hyphens=False, subsequent_indent=after)
         yield from (part.replace(GLUE, " ") for part in parts)
