@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from conjoin.errors import RunError
 from conjoin.report.collect import Findings, Outcome, collect
 from conjoin.report.printing import signed
 from conjoin.report.stats import Answers, Interval, Moments, Paired, one_digit, paired, welch
@@ -91,8 +90,12 @@ class Evidence:
 
     @classmethod
     def read(cls, studies: Path, benches: Sequence[Mapping[str, Any]] = ()) -> Evidence:
+        """All of it; a result that is damaged or out of place stops here, it must not silently be missing."""
         paper, mobius = (Study.read(studies / f"{name}.toml") for name in ("paper", "mobius"))
-        return cls(paper=collect(paper, paper.root), mobius=collect(mobius, mobius.root), benches=benches)
+        found = cls(paper=collect(paper, paper.root), mobius=collect(mobius, mobius.root), benches=benches)
+        if flaws := [*found.paper.flaws, *found.mobius.flaws]:
+            raise SystemExit("these results cannot be used: " + "; ".join(flaws))
+        return found
 
     def ran(self, dataset: str, row: str) -> Outcome | None:
         """A row of the paper's study, if it has a run."""
@@ -116,11 +119,8 @@ class Evidence:
     def _answers(self, outcome: Outcome) -> Answers | None:
         key = (*outcome.key, str(outcome.runs[0].folder.path))
         if key not in self.answers:
-            try:
-                kept = [run.folder for run in outcome.runs if run.folder.ranks_file("test").exists()]
-                self.answers[key] = Answers.of(folder.ranks("test") for folder in kept) if kept else None
-            except RunError:
-                self.answers[key] = None
+            kept = [run.folder for run in outcome.runs if run.folder.ranks_file("test").exists()]
+            self.answers[key] = Answers.of(folder.ranks("test") for folder in kept) if kept else None
         return self.answers[key]
 
 

@@ -171,6 +171,14 @@ def test_a_run_that_counted_other_parameters_stops_the_page(place: Path) -> None
         write_results.page(place)
 
 
+def test_a_damaged_result_is_not_silently_missing(place: Path) -> None:
+    ran(place, "WN18", "complex", [0.951])
+    result = next((place / "studies" / "results").rglob("result.json"))
+    result.write_text(result.read_text(encoding="utf-8").replace("0.951", "0.952"), encoding="utf-8")
+    with pytest.raises(SystemExit, match="WN18 complex seed 0"):
+        write_results.page(place)
+
+
 TIMES = "The time saving came from wider entity tables"
 
 
