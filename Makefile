@@ -33,6 +33,7 @@ format: setup
 docs: setup
 	$(BIN)/python scripts/write_datasets_doc.py
 	$(BIN)/python scripts/write_outputs.py
+	$(BIN)/python scripts/write_results.py
 	$(BIN)/python scripts/draw_forms.py
 
 page: setup

@@ -45,6 +45,9 @@ WITHOUT_TORCH = (
     "study/folder.py",
     "study/study.py",
     "study/schedule.py",
+    "study/estimate.py",
+    "study/speeds.py",
+    "study/pack.py",
     "report/",
     "cli/",
 )

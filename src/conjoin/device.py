@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import resource
 import subprocess
@@ -123,7 +124,12 @@ def describe(device: torch.device) -> dict[str, str | int]:
 
 
 def commit() -> str:
-    """The commit of the sources that are running, with a + where files were changed since; empty where unknown."""
+    """The commit of the sources that are running, with a + where files were changed since; empty where unknown.
+
+    A copy of the sources without their history is told its commit by the variable CONJOIN_COMMIT.
+    """
+    if told_by_hand := os.environ.get("CONJOIN_COMMIT"):
+        return told_by_hand
     here = Path(__file__).resolve()
     git = ["git", "-C", str(here.parent)]
     try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from subprocess import run as shell
 
@@ -164,7 +165,7 @@ def test_form_and_options_are_one_text_that_parses(form: str, options: dict[str,
     assert all(parsed.options[key] == value for key, value in options.items())
 
 
-@pytest.mark.parametrize("name", ["paper", "paper-small", "atlas"])
+@pytest.mark.parametrize("name", ["paper", "paper-small", "mobius", "atlas"])
 def test_our_studies_are_sound(name: str) -> None:
     from conjoin.study.work import check_forms
 
@@ -215,6 +216,8 @@ def test_the_paper_is_complete() -> None:
         "complex-conj-published",
         "complex-twin",
         "complex-half",
+        "complex-equal",
+        "5star-equal",
         "quate",
     }
     assert {len(study.seeds_of(row)) for row in study.rows_in("main")} == {17}
@@ -224,6 +227,28 @@ def test_the_paper_is_complete() -> None:
         assert counts["examples"] == 2 * counts["train"]
         assert not benchmark.stand_in
         assert name in study.published
+
+
+@pytest.mark.parametrize(
+    ("control", "tied", "step"), [("5star-equal", "5star-conj", 1), ("complex-equal", "complex-conj", 2)]
+)
+def test_equal_parameters_are_as_equal_as_a_rank_allows(control: str, tied: str, step: int) -> None:
+    from conjoin.algebra.notation import parse
+
+    study = Study.read(STUDIES / "paper.toml")
+    for dataset in study.datasets_of(study.rows[control]):
+        counts = study.datasets[dataset].published_counts
+
+        def parameters(row: str, rank: int, counts: Mapping[str, int] = counts) -> int:
+            relations = 2 * counts["relations"] * parse(study.rows[row].form_text).reals(rank)
+            return 2 * rank * counts["entities"] + relations
+
+        rank = study.settings[dataset][control].rank
+        wanted = parameters(tied, study.settings[dataset][study.rows[tied].settings].rank)
+        off = {near: abs(parameters(control, near) - wanted) for near in (rank - step, rank, rank + step)}
+        assert min(off, key=lambda near: off[near]) == rank
+        like = replace(study.settings[dataset][study.rows[tied].settings], rank=rank)
+        assert study.settings[dataset][control] == like
 
 
 def test_the_published_layout_is_what_complex_conj_is_judged_by() -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from conjoin import __version__
-from conjoin.cli import answers, demo, graphs, mining, refining, runs, serving, studies, tuning
+from conjoin.cli import answers, demo, graphs, mining, planning, refining, runs, serving, studies, tuning
 from conjoin.cli.screen import say
 from conjoin.errors import ConjoinError
 
@@ -51,6 +51,7 @@ STOPPED = 130
 
 for verb in VERBS:
     app.command()(verb)
+studies.study_app.command("plan")(planning.plan)
 app.add_typer(studies.study_app, name="study")
 
 

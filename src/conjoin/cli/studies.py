@@ -1,4 +1,4 @@
-"""Verbs about studies: study run, study status, study report."""
+"""Verbs about studies: study run, study status, study report; study plan is in planning.py."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from conjoin.study.estimate import Estimator
     from conjoin.study.schedule import Standing
     from conjoin.study.study import Cell, Study
+    from conjoin.study.work import Outcome
 
 study_app = typer.Typer(
     help="A study: datasets × forms × seeds from one file, run, watched and reported.",
@@ -34,6 +35,9 @@ Only = Annotated[
     typer.Option(help="A part: dataset=WN18RR,row=5star-conj; keys are dataset, row, form, group; repeat for more."),
 ]
 Seeds = Annotated[str | None, typer.Option(help="Some of the seeds: 0-4 or 0,3,7.")]
+Speeds = Annotated[
+    Path | None, typer.Option(help="Estimate by measured speeds: a JSON file such as conjoin bench train writes.")
+]
 Root = Annotated[Path | None, typer.Option(help="Results folder.  [default: results beside the study's file]")]
 
 
@@ -46,6 +50,11 @@ def run_study(
     root: Root = None,
     device: opt.Device = None,
     max_minutes: Annotated[float | None, typer.Option(help="Stop at a checkpoint before so many minutes.")] = None,
+    whole_runs: Annotated[
+        bool, typer.Option("--whole-runs", help="With --max-minutes: begin only runs that should end in time.")
+    ] = False,
+    pack: Annotated[Path | None, typer.Option(help="After each run, add its small files to this .tar.gz.")] = None,
+    speeds: Speeds = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
     checkpoint_epochs: Annotated[int, typer.Option(help="Checkpoint every n epochs; 0: by the clock.")] = 0,
     checkpoint_minutes: Annotated[float, typer.Option(help="Checkpoint at least so often.")] = 1.0,
@@ -59,11 +68,20 @@ def run_study(
     \b
     conjoin study run studies/atlas.toml
     conjoin study run studies/paper.toml --only dataset=WN18RR,form=5star-conj --seeds 0-4 --max-minutes 9
+
+    On a machine that is lent by the minute, take the results along as they come:
+
+    \b
+    conjoin study run studies/paper.toml --seeds 0 --max-minutes 9 --whole-runs --pack cells.tar.gz
+    tar -xzf cells.tar.gz -C studies/results     # elsewhere, afterwards
     """
     from conjoin.device import choose_device, describe
     from conjoin.study.estimate import estimator
     from conjoin.study.narrow import narrow
+    from conjoin.study.pack import pack as write_pack
+    from conjoin.study.pack import packed
     from conjoin.study.schedule import OPEN, survey
+    from conjoin.study.speeds import read_speeds
     from conjoin.study.study import Study
     from conjoin.study.work import Means, work
 
@@ -73,7 +91,11 @@ def run_study(
     chosen = choose_device(device)
     before = survey(specified, place, cells=cells)
     wanted = [each for each in before if each.state in OPEN or (retry_failed and each.state == "failed")]
-    guess = estimator(specified, place, machine=str(describe(chosen.device)["name"]))
+    measured = read_speeds(speeds) if speeds else ()
+    guess = estimator(specified, place, machine=str(describe(chosen.device)["name"]), speeds=measured)
+    kept = packed(place, pack) if pack is not None else []
+    if pack is not None:
+        write_pack(kept, place, pack)
     say(f"{specified.title or specified.name}: {_summary(before)} → {place / specified.name}")
     _say_absent(before)
     with StudyScreen(specified, place, wanted, guess).watching() as screen:
@@ -83,14 +105,18 @@ def run_study(
             checkpoint_minutes=min(checkpoint_minutes, (max_minutes or math.inf) / 10),
             retry_failed=retry_failed,
             until=time.monotonic() + 60 * max_minutes if max_minutes is not None else math.inf,
-            command=lambda cell: _command(study, cell),
+            seconds=lambda each: screen.guess.seconds(each.cell, done=each.epochs) if whole_runs else None,
+            command=lambda cell: command(study, cell),
             begin=screen.begin,
         )
-        outcomes = []
+        outcomes: list[Outcome] = []
         try:
             for outcome in work(specified, guess.cheapest_first(wanted), place, means=means):
                 screen.ended(outcome)
                 outcomes.append(outcome)
+                if pack is not None and outcome.end == "done":
+                    kept.append(outcome.folder)
+                    write_pack(kept, place, pack)
         except KeyboardInterrupt:
             say("stopped: the same command goes on")
             raise typer.Exit(130) from None
@@ -190,7 +216,7 @@ def _estimator(study: Study, root: Path, device: str | None) -> Estimator:
     return by_runs if by_runs.factors else estimator(study, root, machine=machine, speed=probe(str(chosen)))
 
 
-def _command(study: Path, cell: Cell) -> str:
+def command(study: Path, cell: Cell) -> str:
     """What does just this run again, without the folders of this machine."""
     part = f"dataset={cell.dataset},row={cell.row.name}"
     file = study.name if study.is_absolute() else str(study)

@@ -73,7 +73,7 @@ class StudyScreen:
     def _rest(self) -> str:
         from conjoin.study.estimate import estimator
 
-        self.guess = estimator(self.study, self.root, machine=self.guess.machine)
+        self.guess = estimator(self.study, self.root, machine=self.guess.machine, speeds=self.guess.speeds)
         return f"; about {duration(self.guess.total(self.left.values()))} left"
 
 

@@ -1,16 +1,20 @@
-"""How long runs will take: from finished runs on the same kind of machine, else from their arithmetic. No torch."""
+"""How long runs will take: from measured speeds, from finished runs on the same kind of machine, else from arithmetic.
+
+Nothing here imports torch.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from conjoin.errors import RunError
 from conjoin.files import read_json
 from conjoin.graph.named.catalogue import catalogue, dataset, same_name
 from conjoin.study.schedule import Standing, graph_facts, standing
+from conjoin.study.speeds import Speed, family_of
 from conjoin.study.study import Cell, Study
 
 TYPICAL_SPEED = 5e10
@@ -34,26 +38,32 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimator:
-    """Seconds per cell. `factors` correct the arithmetic by what runs have really taken; `source` tells from where."""
+    """Seconds per cell. `factors` correct the arithmetic by what runs have really taken; `source` tells from where.
+
+    `validation` has the measured seconds of ranking a dataset's validation questions once, where they are known.
+    """
 
     sizes: Mapping[str, Sizes]
     machine: str
     speed: float
     factors: Mapping[tuple[str, ...], float]
     source: str
+    speeds: tuple[Speed, ...] = ()
+    validation: Mapping[str, float] = field(default_factory=dict)
 
     def seconds(self, cell: Cell, *, done: int = 0) -> float | None:
         """From `done` epochs to the end, ranking included; None where the graph's size is not known."""
         size = self.sizes.get(cell.dataset)
         if size is None:
             return None
-        keys = ((cell.dataset, cell.row.name, cell.row.settings), (cell.dataset,), ())
-        factor = next((self.factors[key] for key in keys if key in self.factors), 1.0)
+        factor = next((self.factors[key] for key in _keys(cell) if key in self.factors), 1.0)
         left = max(0, cell.recipe.epochs - done)
         validations = left // cell.recipe.validate_every if cell.recipe.validate_every else 0
-        questions = 2 * (validations * size.valid + 2 * (size.valid + size.test))
-        ranking = 4 * questions * size.entities * cell.rank / self.speed
-        return factor * (left * epoch_seconds(cell, size, self.speed) + ranking)
+        rankings = validations + 2 * (1 + size.test / max(1, size.valid))
+        once = self.validation.get(cell.dataset)
+        if once is None:
+            once = factor * 8 * size.valid * size.entities * cell.rank / self.speed
+        return factor * left * epoch_seconds(cell, size, self.speed) + rankings * once
 
     def total(self, standings: Iterable[Standing]) -> float:
         """Seconds of all of them together, one after the other; what cannot be estimated counts nothing."""
@@ -67,33 +77,63 @@ class Estimator:
 
 def epoch_seconds(cell: Cell, size: Sizes, speed: float) -> float:
     """One epoch by arithmetic: three products with the table, the optimiser's sweep of it, and a constant per step."""
+    return _epoch(size, speed, rank=cell.rank, batch=cell.recipe.batch)
+
+
+def _epoch(size: Sizes, speed: float, *, rank: int, batch: int) -> float:
     examples = 2 * size.train
-    steps = -(-examples // cell.recipe.batch)
-    products = 12 * examples * size.entities * cell.rank
-    sweeps = SWEEP * steps * 2 * cell.rank * (size.entities + 4 * size.relations)
+    steps = -(-examples // batch)
+    products = 12 * examples * size.entities * rank
+    sweeps = SWEEP * steps * 2 * rank * (size.entities + 4 * size.relations)
     return (products + sweeps) / speed + steps * STEP_SECONDS
 
 
-def estimator(study: Study, root: Path, *, machine: str, speed: float | None = None) -> Estimator:
+def _keys(cell: Cell) -> tuple[tuple[str, ...], ...]:
+    """What a cell's factor may be known of, the nearest first."""
+    row, dataset = cell.row, cell.dataset
+    return (dataset, row.name, row.settings), (dataset, row.form), (dataset, "of", family_of(row.form)), (dataset,), ()
+
+
+def estimator(
+    study: Study, root: Path, *, machine: str, speed: float | None = None, speeds: Sequence[Speed] = ()
+) -> Estimator:
     """An estimator for a kind of machine, as run.json names it: x86_64, NVIDIA H200.
 
-    `speed` (operations per second, from a probe) counts where no run of the study was finished on such a machine.
+    Measured `speeds` of a dataset count more than finished runs on it, which may be older than the program. `speed`
+    (operations per second, from a probe) counts where no run of the study was finished on such a machine.
     """
     sizes = {name: size for name in study.datasets if (size := _size(study, name, root))}
     ratios: dict[tuple[str, ...], list[float]] = {}
     runs = 0
+    given = [(name, each) for each in speeds for name in sizes if same_name(name, each.dataset)]
+    for name, each in given:
+        ratio = each.seconds / _epoch(sizes[name], TYPICAL_SPEED, rank=each.rank, batch=each.batch)
+        keys: tuple[tuple[str, ...], ...] = ((name, each.form), (name, "of", each.family), (name,), ())
+        for key in keys:
+            ratios.setdefault(key, []).append(ratio)
+    rated = {name for name, _ in given}
     for cell in study.cells():
+        if cell.dataset in rated:
+            continue
         seconds = _measured(standing(cell, root), machine)
         if seconds is None or cell.dataset not in sizes:
             continue
         runs += 1
         ratio = seconds / epoch_seconds(cell, sizes[cell.dataset], TYPICAL_SPEED)
-        for key in ((cell.dataset, cell.row.name, cell.row.settings), (cell.dataset,), ()):
+        for key in _keys(cell):
             ratios.setdefault(key, []).append(ratio)
-    if runs:
-        factors = {key: statistics.median(values) for key, values in ratios.items()}
-        source = f"{runs} finished run{'s' if runs > 1 else ''} on {machine}"
-        return Estimator(sizes=sizes, machine=machine, speed=TYPICAL_SPEED, factors=factors, source=source)
+    if ratios:
+        told = [f"{len(given)} measured speed{'s' if len(given) > 1 else ''}"] if given else []
+        told += [f"{runs} finished run{'s' if runs > 1 else ''} on {machine}"] if runs else []
+        return Estimator(
+            sizes=sizes,
+            machine=machine,
+            speed=TYPICAL_SPEED,
+            factors={key: statistics.median(values) for key, values in ratios.items()},
+            source=" and ".join(told),
+            speeds=tuple(speeds),
+            validation={name: each.validation for name, each in given if each.validation is not None},
+        )
     source = f"a short probe of this {machine}, rough" if speed else "the arithmetic alone, very rough"
     return Estimator(sizes=sizes, machine=machine, speed=speed or TYPICAL_SPEED, factors={}, source=source)
 

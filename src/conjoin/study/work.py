@@ -36,6 +36,7 @@ AGAIN_AFTER = 1.0
 """Seconds before looking again at runs that other processes are doing."""
 
 LATER = "the time is up; the same command goes on"
+TOO_LONG = "it would not end in time; the same command goes on"
 
 End = Literal["done", "elsewhere", "failed", "no data", "stopped"]
 
@@ -63,7 +64,8 @@ class Means:
     """How a process does its share. Nothing here changes a number.
 
     `until` is a reading of `time.monotonic` after which nothing more is begun; the run under way stops at the last
-    checkpoint before it. `command` gives what is kept in run.json, `begin` is told what comes next and watches it.
+    checkpoint before it. `seconds` estimates a run: one that would not end by then is not begun. `command` gives what
+    is kept in run.json, `begin` is told what comes next and watches it.
     """
 
     device: str = "cpu"
@@ -71,6 +73,7 @@ class Means:
     checkpoint_minutes: float = 1.0
     retry_failed: bool = False
     until: float = math.inf
+    seconds: Callable[[Standing], float | None] = lambda _: None
     command: Callable[[Cell], str | None] = lambda _: None
     begin: Callable[[Standing], Watch] = lambda _: Watch()
 
@@ -124,6 +127,8 @@ def _settled(cell: Cell, root: Path, *, means: Means, begun: float) -> Outcome |
             return Outcome(cell, "failed", now.folder, now.reason)
     if time.monotonic() >= means.until:
         return Outcome(cell, "stopped", now.folder, LATER)
+    if time.monotonic() + (means.seconds(now) or 0.0) > means.until:
+        return Outcome(cell, "stopped", now.folder, TOO_LONG)
     return None
 
 

@@ -1,0 +1,214 @@
+"""The parts of docs/results.md that go cell by cell: against the printed numbers, what is missing, what made it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from results_contrast import Verdict
+
+from conjoin.graph.named.catalogue import dataset as catalogued
+from conjoin.report.collect import QUALITY, Findings, Outcome
+from conjoin.report.judge import WITHIN, difference, published_value, reproduced
+from conjoin.report.printing import bare, mean_sd, seconds, signed
+from conjoin.report.tables import HEADS, spans
+from conjoin.study.study import Row
+
+ELSEWHERE = ("YAGO3-10",)
+"""Datasets whose files are on none of the machines that were at hand."""
+GOAL = 30
+"""So many of the printed cells are to be reproduced."""
+SIX = ("complex", "complex-conj", "5star", "5star-conj", "5star-conj-tuned", "5star-neg")
+ALSO = {("WN18RR", "complex-conj-published")}
+"""Besides the six main rows, what a claim needs several seeds of."""
+WANTED_SEEDS = 3
+HITS = tuple(measure for measure in QUALITY if measure != "mrr")
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> list[str]:
+    """A Markdown table whose first `left` columns are words."""
+    rules = ["---"] * left + ["---:"] * (len(heads) - left)
+    return [f"| {' | '.join(line)} |" for line in (heads, rules, *rows)]
+
+
+def command(study: str, dataset: str, row: str, seeds: str = "0") -> str:
+    """What fills a cell."""
+    run = f"conjoin study run studies/{study}.toml --only dataset={dataset},row={row} --seeds {seeds}"
+    return f"`conjoin fetch {catalogued(dataset).name} && {run}`" if dataset in ELSEWHERE else f"`{run}`"
+
+
+def absent(dataset: str) -> str:
+    return "data not here" if dataset in ELSEWHERE else "not yet run"
+
+
+def name_of(row: Row) -> str:
+    """The row's name as typed, and what the paper calls it."""
+    return f"{row.name} ({row.symbol})" if row.symbol and row.symbol != row.name else row.name
+
+
+def judged(findings: Findings) -> list[Outcome]:
+    """The outcomes by which a printed line is judged, in the order of the study."""
+    return [o for o in findings.outcomes.values() if o.judged and published_value(o, "mrr") is not None]
+
+
+def agreement(findings: Findings, tried: Mapping[str, Mapping[str, str]]) -> tuple[Verdict, list[str]]:
+    """How many printed cells are reproduced, each of them, and the exceptions."""
+    here = [outcome for outcome in judged(findings) if outcome.benchmark.name not in ELSEWHERE]
+    ran = [outcome for outcome in here if outcome.runs]
+    close = [outcome for outcome in ran if reproduced(outcome, "mrr")]
+    hits = [outcome for outcome in close if all(reproduced(outcome, measure) is not False for measure in HITS)]
+    off = [outcome for outcome in ran if outcome not in hits]
+    missing = len(here) - len(ran)
+    verdict: Verdict = "open"
+    if len(close) >= GOAL:
+        verdict, standing = "confirmed", f"The aim was {GOAL}: reached."
+    elif len(close) + missing < GOAL:
+        verdict, standing = "refuted", f"The aim was {GOAL}: out of reach, {len(ran) - len(close)} cells are off."
+    else:
+        standing = f"The aim is {GOAL}."
+    lines = [
+        f"**Our mean test MRR lies within {bare(WITHIN['mrr'])} of the printed one in {len(close)} of {len(here)}"
+        f" cells** ({len(ran)} run, {missing} not yet run). {standing} Hits@1, 3 and 10 all lie within"
+        f" {bare(WITHIN['hits1'])} too in {len(hits)} of these {len(close)}. Complεx is judged in the published layout,"
+        " the proper one stands beside it. Means are over the seeds given; the last epoch counts, ties are"
+        " pessimistic.",
+        "",
+        *_exceptions(off, tried),
+        "",
+        *table(
+            ("dataset", "row", "seeds", "MRR", "paper", "\\|difference\\|", "MRR", "H@1", "H@3", "H@10", "Hits"),
+            map(_line, _with_proper(findings)),
+            left=2,
+        ),
+    ]
+    return verdict, lines
+
+
+def _with_proper(findings: Findings) -> Iterator[Outcome]:
+    """The judged outcomes, and beside them those of the same printed line that are not judged."""
+    for outcome in findings.outcomes.values():
+        if published_value(outcome, "mrr") is not None:
+            yield outcome
+
+
+def _line(outcome: Outcome) -> list[str]:
+    dataset, row = outcome.benchmark.name, outcome.row
+    name = name_of(row) if outcome.judged else f"{name_of(row)}, beside"
+    printed = published_value(outcome, "mrr")
+    head = [dataset, name]
+    paper = f"{printed:.3f}"
+    if not outcome.runs:
+        return [*head, absent(dataset), "", paper, "", "", "", "", "", ""]
+    apart = [difference(outcome, measure) for measure in QUALITY]
+    told = [f"{abs(each):.4f}" if each is not None else "" for each in apart]
+    passed = [reproduced(outcome, measure) for measure in QUALITY]
+    if outcome.judged:
+        verdicts = [_pass(passed[0]), _pass(all(each is not False for each in passed[1:]))]
+    else:
+        verdicts = ["not judged", "not judged"]
+    return [
+        *head,
+        str(len(outcome.runs)),
+        mean_sd("mrr", outcome.moments("mrr")),
+        paper,
+        told[0],
+        verdicts[0],
+        *told[1:],
+        verdicts[1],
+    ]
+
+
+def _pass(passed: bool | None) -> str:
+    return "pass" if passed else "**fail**"
+
+
+def _exceptions(off: Sequence[Outcome], tried: Mapping[str, Mapping[str, str]]) -> list[str]:
+    if not off:
+        return ["Exceptions so far: none."]
+    lines = ["Exceptions so far, and what was tried:", ""]
+    for outcome in off:
+        beyond = [measure for measure in QUALITY if reproduced(outcome, measure) is False]
+        parts = [f"{HEADS[measure]} {signed(difference(outcome, measure))}" for measure in beyond]
+        note = tried.get(outcome.benchmark.name, {}).get(outcome.row.name, "nothing yet")
+        seeds = len(outcome.runs)
+        lines.append(
+            f"- {outcome.benchmark.name} {name_of(outcome.row)}, {seeds} seed{'s' if seeds > 1 else ''}: ours less the"
+            f" paper's: {', '.join(parts)}. Tried: {note}."
+        )
+    return lines
+
+
+def read_tried(file: Path) -> dict[str, dict[str, str]]:
+    """What was tried about the exceptions: `["WN18RR"]`, then `row = "words"`."""
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def missing(findings: Findings) -> list[str]:
+    """A command for every row that has no run, and for main rows with too few seeds."""
+    study = findings.study
+    lines = []
+    for (dataset, name), outcome in findings.outcomes.items():
+        have = {run.seed for run in outcome.runs}
+        several = name in SIX or (dataset, name) in ALSO
+        wanted = [seed for seed in outcome.seeds[: WANTED_SEEDS if several else 1] if seed not in have]
+        if not wanted:
+            continue
+        why = absent(dataset) if not have else f"{len(have)} of {WANTED_SEEDS} seeds"
+        lines.append((dataset, name, why, command(study.name, dataset, name, spans(wanted).replace("–", "-"))))
+    if not lines:
+        return ["Nothing: every row has a run, the six main rows three seeds."]
+    return table(("dataset", "row", "state", "filled by"), lines, left=4)
+
+
+def origins(*studies: Findings) -> list[str]:
+    """One line per run: everything that someone who doubts it needs."""
+    rows = []
+    for findings in studies:
+        for outcome in findings.outcomes.values():
+            for run in outcome.runs:
+                told = run.environment
+                total = run.value("seconds_total")
+                rows.append(
+                    (
+                        findings.study.name,
+                        outcome.benchmark.name,
+                        outcome.row.name,
+                        str(run.seed),
+                        f"{run.value('mrr') or 0:.4f}",
+                        seconds(total) if total is not None else "",
+                        run.made_on,
+                        str(told.get("commit") or "not kept"),
+                        f"`{run.run.checksum[:12]}`",
+                        f"`{run.command}`",
+                    )
+                )
+    heads = ("study", "dataset", "row", "seed", "MRR", "seconds", "card", "commit", "data", "command")
+    return table(heads, rows, left=3)
+
+
+def card_minutes(*studies: Findings) -> list[str]:
+    """Minutes of training per cell, from the seconds in the result files."""
+    rows, total = [], 0.0
+    for findings in studies:
+        for outcome in findings.outcomes.values():
+            if not outcome.runs:
+                continue
+            spent = sum(outcome.values("seconds_total")) / 60
+            total += spent
+            epoch = outcome.moments("seconds")
+            rows.append(
+                (
+                    findings.study.name,
+                    outcome.benchmark.name,
+                    outcome.row.name,
+                    ", ".join(sorted({run.made_on for run in outcome.runs})),
+                    str(len(outcome.runs)),
+                    str(outcome.runs[0].run.recipe.epochs),
+                    mean_sd("seconds", epoch),
+                    f"{spent:.1f}",
+                )
+            )
+    rows.append(("all", "", "", "", str(sum(int(row[4]) for row in rows)), "", "", f"{total:.1f}"))
+    heads = ("study", "dataset", "row", "card", "runs", "epochs", "s/epoch", "minutes")
+    return table(heads, rows, left=4)

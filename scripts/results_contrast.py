@@ -1,0 +1,140 @@
+"""Two rows of a study held against each other: the difference of their MRRs, and the tests that the runs allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from conjoin.report.collect import Findings, Outcome, collect
+from conjoin.report.printing import signed
+from conjoin.report.stats import Answers, Interval, Moments, Paired, one_digit, paired, welch
+from conjoin.study.study import Study
+
+Verdict = Literal["confirmed", "refuted", "mixed", "open"]
+SEEDS = 3
+"""From so many runs on each side on, seeds decide; with fewer the questions do."""
+RESAMPLES = 400
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """A less B. `runs` is p of Welch's test over seeds, `questions` the paired test; either may be missing."""
+
+    a: Outcome
+    b: Outcome
+    difference: float
+    runs: float | None
+    questions: Paired | None
+
+    @property
+    def by_seeds(self) -> bool:
+        """Do the seeds decide, because there are enough of them?"""
+        return self.runs is not None and min(len(self.a.runs), len(self.b.runs)) >= SEEDS
+
+    @property
+    def p(self) -> float | None:
+        """The p that decides."""
+        return self.runs if self.by_seeds or self.questions is None else self.questions.p
+
+    @property
+    def interval(self) -> Interval | None:
+        """95 % of the difference, by the test that decides."""
+        if self.by_seeds or self.questions is None:
+            return welch_interval_of_means(self.a.moments("mrr"), self.b.moments("mrr"))
+        return self.questions.interval
+
+    def within(self, margin: float) -> Verdict:
+        """Are both as good as each other, to a margin? Open while the interval crosses it."""
+        between = self.interval
+        if between is None:
+            return "open"
+        if -margin <= between.low and between.high <= margin:
+            return "confirmed"
+        return "refuted" if between.low > margin or between.high < -margin else "open"
+
+    def beyond(self, *, alpha: float = 0.05) -> bool:
+        """Is A better than B by more than chance?"""
+        return self.difference > 0 and self.p is not None and self.p < alpha
+
+    def no_worse(self, margin: float) -> Verdict:
+        """Is A no worse than B by more than a margin?"""
+        between = self.interval
+        if between is None:
+            return "open"
+        return "confirmed" if between.low >= -margin else "refuted" if between.high < -margin else "open"
+
+    def words(self) -> str:
+        """−0.0123 (paired over 3,134 triples, p = 1e-5; t-test over 3 and 3 seeds, p = 2e-4)."""
+        told = []
+        if self.runs is not None:
+            told.append(f"t-test over {len(self.a.runs)} and {len(self.b.runs)} seeds, p = {one_digit(self.runs)}")
+        if self.questions is not None:
+            told.append(f"paired over {self.questions.triples:,} test triples, p = {one_digit(self.questions.p)}")
+        if not self.by_seeds and (len(self.a.runs), len(self.b.runs)) == (1, 1):
+            told.append("one seed each")
+        return f"{signed(self.difference)} ({'; '.join(told) or 'no test possible'})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What has been measured: the paper's study, the printed formula's, and the benchmarks of training."""
+
+    paper: Findings
+    mobius: Findings
+    benches: Sequence[Mapping[str, Any]] = ()
+    answers: dict[tuple[str, str, str], Answers | None] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, studies: Path, benches: Sequence[Mapping[str, Any]] = ()) -> Evidence:
+        """All of it; a result that is damaged or out of place stops here, it must not silently be missing."""
+        paper, mobius = (Study.read(studies / f"{name}.toml") for name in ("paper", "mobius"))
+        found = cls(paper=collect(paper, paper.root), mobius=collect(mobius, mobius.root), benches=benches)
+        if flaws := [*found.paper.flaws, *found.mobius.flaws]:
+            raise SystemExit("these results cannot be used: " + "; ".join(flaws))
+        return found
+
+    def ran(self, dataset: str, row: str) -> Outcome | None:
+        """A row of the paper's study, if it has a run."""
+        outcome = self.paper.of(dataset, row)
+        return outcome if outcome is not None and outcome.runs else None
+
+    def contrast(self, dataset: str, a: str, b: str) -> Contrast | None:
+        """Two rows of the paper's study; None while one has no run."""
+        left, right = self.ran(dataset, a), self.ran(dataset, b)
+        return None if left is None or right is None else self.between(left, right)
+
+    def between(self, a: Outcome, b: Outcome) -> Contrast | None:
+        """Any two outcomes on one dataset."""
+        ours, theirs = a.moments("mrr"), b.moments("mrr")
+        if ours is None or theirs is None:
+            return None
+        left, right = self._answers(a), self._answers(b)
+        questions = paired(left, right, resamples=RESAMPLES) if left and right else None
+        return Contrast(a=a, b=b, difference=ours.mean - theirs.mean, runs=welch(ours, theirs), questions=questions)
+
+    def _answers(self, outcome: Outcome) -> Answers | None:
+        key = (*outcome.key, str(outcome.runs[0].folder.path))
+        if key not in self.answers:
+            kept = [run.folder for run in outcome.runs if run.folder.ranks_file("test").exists()]
+            self.answers[key] = Answers.of(folder.ranks("test") for folder in kept) if kept else None
+        return self.answers[key]
+
+
+def welch_interval_of_means(a: Moments | None, b: Moments | None) -> Interval | None:
+    """95 % of the difference of two means of unequal variance; None with fewer than two values on a side."""
+    if a is None or b is None or a.sd is None or b.sd is None:
+        return None
+    from scipy import stats
+
+    parts = [side.sd**2 / side.n for side in (a, b) if side.sd is not None]
+    variance = sum(parts)
+    middle = a.mean - b.mean
+    if variance == 0:
+        return Interval(middle, middle)
+    freedom = variance**2 / sum(part**2 / (side.n - 1) for part, side in zip(parts, (a, b), strict=True))
+    reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(variance)
+    return Interval(middle - reach, middle + reach)

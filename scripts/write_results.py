@@ -1,0 +1,122 @@
+"""Write docs/results.md from the committed results: python scripts/write_results.py
+
+Every sentence that judges is chosen by the numbers. Reads studies/paper.toml and studies/mobius.toml with their
+results, what was tried about exceptions (studies/tried.toml), and the training benchmarks under bench/results.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import results_claims as claims  # noqa: E402
+import results_controls as controls  # noqa: E402
+from results_cells import agreement, card_minutes, missing, origins, read_tried, table  # noqa: E402
+from results_contrast import Evidence  # noqa: E402
+from results_costs import bytes_saved, memory_examples, time_saving  # noqa: E402
+
+from conjoin.files import read_json  # noqa: E402
+
+PAGE = ROOT / "docs" / "results.md"
+TRIED = "tried.toml"
+WIDTH = 120
+KEPT = re.compile(r"`[^`]*`|p = ")
+GLUE = "\0"
+
+
+def benches(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """The benchmarks of training, in the order of their names."""
+    for file in sorted(folder.glob("*.json")):
+        told = read_json(file)
+        if isinstance(told, dict) and isinstance(told.get("cells"), list):
+            yield told
+
+
+def page(root: Path = ROOT) -> str:
+    """The whole document."""
+    studies = root / "studies"
+    evidence = Evidence.read(studies, list(benches(root / "bench" / "results")))
+    paper, mobius = evidence.paper, evidence.mobius
+    reproduced, cells = agreement(paper, read_tried(studies / TRIED))
+    timing, times = time_saving(evidence)
+    sections = [
+        claims.Claim(title="The published numbers are reproduced", verdict=reproduced, lines=cells),
+        claims.layout(evidence),
+        claims.tying(evidence),
+        claims.Claim(title="The time saving came from wider entity tables", verdict=timing, lines=times),
+        claims.Claim(
+            title="What conjugation saves in bytes", verdict=None, lines=[*bytes_saved(paper), "", *memory_examples()]
+        ),
+        claims.cost(evidence),
+        controls.equal_parameters(evidence),
+        controls.printed_formula(evidence),
+        controls.generalises(evidence),
+    ]
+    runs = sum(len(outcome.runs) for findings in (paper, mobius) for outcome in findings.outcomes.values())
+    glance = [(claim.title, claim.verdict) for claim in sections if claim.verdict is not None]
+    lines = [
+        "<!-- written by scripts/write_results.py from studies/results and bench/results; do not edit -->",
+        "# What the results show",
+        "",
+        f"{runs} runs are in. This page is written from them by `python scripts/write_results.py`; a test writes it"
+        " again and compares. All tables, tests and plots of the study: `conjoin study report studies/paper.toml`.",
+        "",
+        *table(("claim", "verdict"), glance, left=2),
+        "",
+        "The verdicts are computed. With at least three seeds on both sides Welch's t-test over seeds decides, else the"
+        " paired test over the test triples (reciprocal ranks, both questions of a triple averaged): it says whether a"
+        " difference holds on other questions, not for other seeds. The level is .05; equal means within .003, by the"
+        " 95 % interval of the difference. Of the cases that ran, *confirmed* means that all speak for the claim,"
+        " *refuted* that some speak against it and none for it, *mixed* that some do either, *open* all else.",
+        "",
+        *(line for claim in sections for line in (f"## {claim.title}", "", *claim.lines, "")),
+        "## Not yet run",
+        "",
+        "Rows without a run, and rows that should have three seeds. `conjoin study plan studies/paper.toml --machine"
+        " 'NVIDIA H200'` puts them in order of cost.",
+        "",
+        *missing(paper),
+        "",
+        "## Card minutes",
+        "",
+        "Training alone, from the seconds in `result.json`; starting, validating and ranking come on top.",
+        "",
+        *card_minutes(paper, mobius),
+        "",
+        "## Where each number comes from",
+        "",
+        "One line per run; its command with `--root DIR` does it again beside ours. `data` begins the checksum of the"
+        " graph, `seconds` are of training. A run's folder under `studies/results` has the rest: settings, versions,"
+        " every epoch, every rank. Where the commit was not kept, `git log -- FOLDER` shows the one that brought it.",
+        "",
+        *origins(paper, mobius),
+    ]
+    return "\n".join(wrapped(lines)) + "\n"
+
+
+def wrapped(lines: Iterable[str]) -> Iterator[str]:
+    """Prose in lines of at most 120 characters where that can be; tables, p and what stands in backticks stay whole."""
+    for line in lines:
+        if line.startswith(("|", "<!--")) or len(line) <= WIDTH:
+            yield line
+            continue
+        whole = KEPT.sub(lambda kept: kept[0].replace(" ", GLUE), line)
+        after = "  " if line.startswith("- ") else ""
+        parts = textwrap.wrap(whole, WIDTH, break_long_words=False, break_on_hyphens=False, subsequent_indent=after)
+        yield from (part.replace(GLUE, " ") for part in parts)
+
+
+def main() -> None:
+    """Renew the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

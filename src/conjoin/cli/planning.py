@@ -1,0 +1,94 @@
+"""The verb study plan: what is missing, cheapest first, with the command for each run."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.screen import emit, show, show_table
+from conjoin.cli.studies import Only, Root, Seeds, Speeds, StudyArgument
+from conjoin.cli.watching import duration
+
+if TYPE_CHECKING:
+    from conjoin.study.study import Cell
+
+
+def plan(
+    study: StudyArgument,
+    *,
+    only: Only = None,
+    seeds: Seeds = None,
+    root: Root = None,
+    speeds: Speeds = None,
+    machine: Annotated[
+        str | None, typer.Option(help="Estimate for such a machine, as run.json names it: 'NVIDIA H200'.")
+    ] = None,
+    commands: Annotated[bool, typer.Option("--commands", help="Only the commands, one per line.")] = False,
+    json: opt.Json = False,
+) -> None:
+    """What is missing, cheapest first, with estimated seconds and the command for each run.
+
+    The estimates rest on finished runs on the machine, or on measured speeds; without either they only tell cheap from
+    dear. Runs whose data are not here are listed too: another machine may have them.
+
+    \b
+    conjoin study plan studies/paper.toml --seeds 0 --machine 'NVIDIA H200'
+    conjoin study plan studies/paper.toml --only dataset=WN18RR --speeds bench/results/train.json --commands
+    """
+    from conjoin.study.estimate import estimator
+    from conjoin.study.narrow import narrow
+    from conjoin.study.schedule import standing
+    from conjoin.study.speeds import read_speeds
+    from conjoin.study.study import Study
+
+    specified = Study.read(study)
+    place = root or specified.root
+    measured = read_speeds(speeds) if speeds else ()
+    guess = estimator(specified, place, machine=machine or "this machine", speeds=measured)
+    standings = {cell: standing(cell, place) for cell in narrow(specified, only=only or (), seeds=seeds)}
+    left = {cell: each for cell, each in standings.items() if each.state != "done"}
+    order = guess.cheapest_first(left.values())
+    costs = [guess.seconds(cell, done=left[cell].epochs) for cell in order]
+    lines = [_command(study, cell, root) for cell in order]
+    if json:
+        named = zip(order, costs, lines, strict=True)
+        emit(
+            {
+                "study": specified.name,
+                "estimated_by": guess.source,
+                "seconds": sum(cost or 0.0 for cost in costs),
+                "cells": [
+                    {"dataset": c.dataset, "row": c.row.name, "seed": c.seed, "seconds": cost, "command": line}
+                    for c, cost, line in named
+                ],
+            }
+        )
+        return
+    if commands:
+        for line in lines:
+            show(line)
+        return
+    sums = accumulate(cost or 0.0 for cost in costs)
+    rows = [
+        (cell.dataset, cell.row.name, str(cell.seed), "?" if cost is None else duration(cost), duration(total))
+        for cell, cost, total in zip(order, costs, sums, strict=True)
+    ]
+    show_table(
+        f"{specified.title or specified.name}: {len(order)} of {len(standings)} runs are missing",
+        ("dataset", "row", "seed", "takes", "sum"),
+        rows,
+        left=2,
+    )
+    show(f"Estimated by {guess.source}. --commands prints the command of each, in this order.")
+
+
+def _command(study: Path, cell: Cell, root: Path | None) -> str:
+    """As typed here: with this machine's folders, unlike what a run keeps."""
+    part = f"dataset={cell.dataset},row={cell.row.name}"
+    words = ["conjoin", "study", "run", str(study), "--only", part, "--seeds", str(cell.seed)]
+    return shlex.join([*words, *(["--root", str(root)] if root else [])])

@@ -1,0 +1,240 @@
+"""docs/results.md is what the results say, and its verdicts follow the numbers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.report.fabricated import finished, ranks_of
+
+from conjoin.algebra.notation import parse
+from conjoin.files import write_json
+from conjoin.graph.named.catalogue import dataset as catalogued
+from conjoin.report.stats import Moments
+from conjoin.study.narrow import narrow
+from conjoin.study.study import Study
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+pytest.importorskip("scipy", reason="results are tested with SciPy: pip install 'conjoin[study]'")
+
+import write_results  # noqa: E402
+from results_contrast import welch_interval_of_means  # noqa: E402
+from results_costs import memory_examples  # noqa: E402
+
+SEEDS = (0, 1, 2)
+COMMAND = re.compile(r"conjoin study run (studies/\S+) --only ([^`\s]+)(?: --seeds ([^`\s]+))?")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A repository with the two studies and no result."""
+    (tmp_path / "studies").mkdir()
+    for name in ("paper", "mobius"):
+        shutil.copy(ROOT / "studies" / f"{name}.toml", tmp_path / "studies")
+    return tmp_path
+
+
+def study_in(place: Path, name: str = "paper") -> Study:
+    return Study.read(place / "studies" / f"{name}.toml")
+
+
+def ran(place: Path, dataset: str, row: str, mrrs: Sequence[float], *, study: str = "paper", better: int = 3) -> None:
+    """Finished runs, seed by seed, with these MRRs; every question has about the same rank."""
+    specified = study_in(place, study)
+    for seed, mrr in enumerate(mrrs):
+        cell = specified.cell(dataset, specified.rows[row], seed)
+        counts = catalogued(cell.graph).counts
+        relations = 2 * counts.relations * parse(cell.row.form_text).reals(cell.rank)
+        places = better + np.random.default_rng([seed, better]).integers(0, 3, 400)
+        finished(
+            place / "studies" / "results",
+            cell,
+            mrr=mrr,
+            hits=(0.5, 0.5, 0.5),
+            best_mrr=mrr,
+            parameters=2 * cell.rank * counts.entities + relations,
+            relation_parameters=relations,
+            ranks=ranks_of(places.tolist()),
+        )
+
+
+def verdict(page: str, title: str) -> str:
+    found = re.search(rf"^\| {re.escape(title)} \| (\w+) \|$", page, re.MULTILINE)
+    assert found, title
+    return found[1]
+
+
+def section(page: str, title: str) -> str:
+    return " ".join(page.partition(f"## {title}\n")[2].partition("\n## ")[0].split())
+
+
+def about(mean: float) -> list[float]:
+    return [mean - 0.0005, mean, mean + 0.0005]
+
+
+def test_the_page_is_what_the_results_say() -> None:
+    assert write_results.PAGE.read_text(encoding="utf-8") == write_results.page(), "run scripts/write_results.py"
+
+
+def test_without_results_all_is_open_and_every_command_selects_runs(place: Path) -> None:
+    page = write_results.page(place)
+    assert set(re.findall(r"^\| [^|]+ \| (confirmed|refuted|mixed|open) \|$", page, re.MULTILINE)) == {"open"}
+    assert "in 0 of 35 cells" in page
+    assert "Exceptions so far: none." in page
+    assert "| YAGO3-10 | complex (ComplEx) | data not here |" in page
+    assert "conjoin fetch yago3-10 && conjoin study run" in page
+    commands = COMMAND.findall(page)
+    assert len(commands) > 60
+    for file, only, seeds in commands:
+        assert narrow(Study.read(place / file), only=[only], seeds=seeds or None)
+
+
+LAYOUT = "The loss of Complεx on WN18RR comes from the published layout"
+
+
+@pytest.mark.parametrize(
+    ("proper", "published", "expected", "said"),
+    [
+        (0.487, 0.475, "confirmed", "92 % of that loss"),
+        (0.477, 0.475, "refuted", "15 % of that loss"),
+        (0.487, 0.488, "refuted", "there is no loss to explain"),
+    ],
+)
+def test_the_layout(place: Path, proper: float, published: float, expected: str, said: str) -> None:
+    for row, mrr in (("complex", 0.488), ("complex-conj", proper), ("complex-conj-published", published)):
+        ran(place, "WN18RR", row, about(mrr))
+    page = write_results.page(place)
+    assert verdict(page, LAYOUT) == expected
+    assert said in section(page, LAYOUT)
+    assert "t-test over 3 and 3 seeds" in section(page, LAYOUT)
+    assert "Fewer than" not in section(page, LAYOUT)
+
+
+def test_one_seed_is_judged_by_its_questions_and_says_so(place: Path) -> None:
+    for row, mrr, better in (("complex", 0.488, 2), ("complex-conj", 0.487, 2), ("complex-conj-published", 0.4, 5)):
+        ran(place, "WN18RR", row, [mrr], better=better)
+    told = section(write_results.page(place), LAYOUT)
+    assert "paired over 200 test triples" in told
+    assert "one seed each" in told
+    assert "Fewer than 3 seeds so far: `conjoin study run" in told
+
+
+TWIN = "Complεx is tying: conjugation itself does nothing"
+
+
+@pytest.mark.parametrize(
+    ("twin", "expected"),
+    [(about(0.4756), "confirmed"), (about(0.465), "refuted"), ([0.47, 0.475, 0.48], "open")],
+)
+def test_the_twin(place: Path, twin: list[float], expected: str) -> None:
+    ran(place, "WN18RR", "complex-conj", about(0.475))
+    ran(place, "WN18RR", "complex-twin", twin)
+    assert verdict(write_results.page(place), TWIN) == expected
+
+
+def test_cases_for_and_against_are_mixed(place: Path) -> None:
+    title = "Tying costs no quality at equal settings"
+    for dataset, tied in (("WN18RR", 0.49), ("FB15K", 0.79)):
+        ran(place, dataset, "5star", about(0.49 if dataset == "WN18RR" else 0.81))
+        ran(place, dataset, "5star-conj", about(tied))
+    page = write_results.page(place)
+    assert verdict(page, title) == "mixed"
+    assert "no worse by .003 in 1 of 2 cases (WN18RR 5star-conj)" in section(page, title)
+    assert "worse by more than .003 in 1 of 2 cases (FB15K 5star-conj)" in section(page, title)
+
+
+def test_cells_are_counted_and_exceptions_told(place: Path) -> None:
+    ran(place, "WN18", "complex", [0.951, 0.953])
+    ran(place, "WN18RR", "5star", [0.4941])
+    (place / "studies" / "tried.toml").write_text('["WN18RR"]\n5star = "another seed"\n', encoding="utf-8")
+    told = section(write_results.page(place), "The published numbers are reproduced")
+    assert "in 1 of 35 cells** (2 run, 33 not yet run)" in told
+    assert "WN18RR 5star (5★E), 1 seed: ours less the paper's: MRR +0.0041" in told
+    assert "Tried: another seed." in told
+    assert "| WN18RR | 5star (5★E) | 1 | 0.494 | 0.490 | 0.0041 | **fail** |" in told
+    assert "| WN18 | complex (ComplEx) | 2 | 0.952 ± 1e-3 | 0.951 | 0.0010 | pass |" in told
+
+
+def test_a_run_that_counted_other_parameters_stops_the_page(place: Path) -> None:
+    cell = study_in(place).cell("WN18", study_in(place).rows["complex"], 0)
+    finished(place / "studies" / "results", cell, mrr=0.95)
+    with pytest.raises(SystemExit, match="WN18 complex"):
+        write_results.page(place)
+
+
+def test_a_damaged_result_is_not_silently_missing(place: Path) -> None:
+    ran(place, "WN18", "complex", [0.951])
+    result = next((place / "studies" / "results").rglob("result.json"))
+    result.write_text(result.read_text(encoding="utf-8").replace("0.951", "0.952"), encoding="utf-8")
+    with pytest.raises(SystemExit, match="WN18 complex seed 0"):
+        write_results.page(place)
+
+
+TIMES = "The time saving came from wider entity tables"
+
+
+@pytest.mark.parametrize(("equal", "expected"), [(1.9, "confirmed"), (1.1, "refuted"), (None, "open")])
+def test_timings(place: Path, equal: float | None, expected: str) -> None:
+    common = {"dataset": "wn18rr", "rank": 500, "batch": 1000, "spread": {"plain": 0.02, "wide": 0.03}}
+    whole = {**common, "form": "5star", "plain_seconds": 2.0, "wide_seconds": 4.0, "seconds_per_epoch": 0.2}
+    tied = {**common, "form": "5star-conj", "plain_seconds": equal, "wide_seconds": 2.8, "seconds_per_epoch": 0.19}
+    (place / "bench" / "results").mkdir(parents=True)
+    write_json(place / "bench" / "results" / "other.json", {"rounds": []})
+    write_json(place / "bench" / "results" / "train_card_2026.json", {"theme": "train", "cells": [whole, tied]})
+    page = write_results.page(place)
+    assert verdict(page, TIMES) == expected
+    assert "| WN18RR | 31 % | 30 % (4.00 → 2.80 s) |" in page
+    assert ("30 % wide, 5 % equal" in section(page, TIMES)) == (equal == 1.9)
+
+
+def test_the_printed_formula_is_chosen_on_valid(place: Path) -> None:
+    ran(place, "WN18RR", "5star-conj", [0.49], better=3)
+    ran(place, "WN18RR", "5star-conj-low-slow", [0.3], study="mobius", better=4)
+    ran(place, "WN18RR", "5star-conj-mid-fast", [0.47], study="mobius", better=4)
+    told = section(write_results.page(place), "The formula as printed is better than the published reading")
+    assert "2 of 6 | N3 0.1, lr 0.1, epoch 2 | 0.470 | 0.490 | −0.0200 (paired over 200 test triples" in told
+    assert "**Refuted:**" in told
+
+
+def test_every_run_has_its_origin_and_its_minutes(place: Path) -> None:
+    ran(place, "WN18", "complex", [0.951, 0.953])
+    page = write_results.page(place)
+    origins = section(page, "Where each number comes from")
+    assert origins.count("| paper | WN18 | complex |") == 2
+    assert "| test card | not kept | `c0ffeec0ffee` | `conjoin study run` |" in origins
+    assert "| paper | WN18 | complex | test card | 2 | 20 | 2.00 ± 0.00 | 1.3 |" in section(page, "Card minutes")
+
+
+def test_the_paper_s_memory_examples() -> None:
+    told = " ".join(memory_examples())
+    for number in ("521 MB, or 497 MiB", "163 TB, or 148 TiB", "261 MB", "282 MB", "1.6 TB", "21.5 MB or 7.6 % less"):
+        assert number in told
+
+
+@given(*(st.lists(st.floats(0, 1), min_size=2, max_size=9) for _ in range(2)))
+def test_the_interval_of_means_is_scipy_s(a: list[float], b: list[float]) -> None:
+    from scipy import stats
+
+    found = welch_interval_of_means(Moments.of(a), Moments.of(b))
+    assert found is not None
+    if np.ptp(a) < 1e-6 or np.ptp(b) < 1e-6:
+        return
+    expected = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_prose_is_wrapped_and_code_is_not() -> None:
+    code = "`" + "conjoin study run " * 12 + "`"
+    lines = list(write_results.wrapped(["word " * 60, f"- {'word ' * 20}{code} end", "| " + "x" * 300 + " |"]))
+    assert all(len(line) <= write_results.WIDTH for line in lines[:3])
+    assert any(code in line for line in lines)
+    assert lines[-1] == "| " + "x" * 300 + " |"
