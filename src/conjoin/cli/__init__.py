@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from conjoin import __version__
-from conjoin.cli import answers, demo, graphs, mining, refining, runs, serving, studies, tuning
+from conjoin.cli import answers, benching, demo, graphs, mining, refining, runs, serving, studies, tuning
 from conjoin.cli.screen import say
 from conjoin.errors import ConjoinError
 
@@ -52,6 +52,7 @@ STOPPED = 130
 for verb in VERBS:
     app.command()(verb)
 app.add_typer(studies.study_app, name="study")
+app.add_typer(benching.bench_app, name="bench")
 
 
 def _version(wanted: bool) -> None:
