@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from conjoin.errors import Diverged
 from conjoin.model.rows import GRAIN, with_its_room, with_room
 from conjoin.model.softmax import chunked_softmax, dense_softmax
+from conjoin.model.tiled import tile_rows, tiled_softmax
 
 CPU_BUDGET = 256 << 20
 GPU_BUDGET = 2 << 30
@@ -44,6 +45,7 @@ class EntityTable(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(with_room(rows))
         self.budget = budget
+        self._scratch: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -70,6 +72,8 @@ class EntityTable(nn.Module):
     def softmax(self, q: Tensor, t: Tensor, *, out: Tensor) -> tuple[Tensor, Tensor]:
         """Negative log-likelihoods (B,) of targets t and the gradient of their mean: dq returned, d table in `out`."""
         table = self.weight.detach()
+        if not self.weight.is_cuda:
+            return tiled_softmax(q, table, t, out=out, tile=self._tile(len(q)), kept=self._kept(len(q)))
         if self._bytes_per_question * len(q) <= self.bytes_allowed:
             return dense_softmax(q, table, t, out=out)
         return chunked_softmax(q, table, t, out=out, chunk=self._chunk(len(q)))
@@ -132,6 +136,19 @@ class EntityTable(nn.Module):
     @property
     def _bytes_per_question(self) -> int:
         return len(self) * self.weight.element_size()
+
+    def _tile(self, batch: int) -> int:
+        """Entities of a tile on a CPU: what the cache holds, or less where the budget is smaller still."""
+        return min(tile_rows(batch, self.weight.shape[1]), self._chunk(batch), len(self))
+
+    def _kept(self, batch: int) -> Tensor:
+        """A flat buffer that stays from step to step, as large as whole tiles fit the budget."""
+        tile = self._tile(batch) * batch
+        tiles = min(-(-len(self) // self._tile(batch)), self.bytes_allowed // (tile * self.weight.element_size()))
+        if self._scratch is None or len(self._scratch) < tiles * tile or self._scratch.dtype != self.weight.dtype:
+            self._scratch = None
+            self._scratch = self.weight.new_empty(tiles * tile)
+        return self._scratch[: tiles * tile]
 
     def _chunk(self, batch: int) -> int:
         chunk = self.bytes_allowed // (batch * self.weight.element_size())
