@@ -48,7 +48,8 @@ def gradients(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> 
     if recipe.n3 or recipe.f2:
         moduli = form.squared_moduli(heads, slots, tails)
         cost, slopes = _penalty_and_slopes([squared.detach() for squared in moduli], recipe)
-        torch.autograd.backward((q, *moduli), (dq, *slopes))
+        depends = [pair for pair in zip(moduli, slopes, strict=True) if pair[0].requires_grad]
+        torch.autograd.backward((q, *(m for m, _ in depends)), (dq, *(slope for _, slope in depends)))
         add_rows(entity_gradient, t, _gradient(tails))
     else:
         torch.autograd.backward(q, dq)

@@ -65,15 +65,24 @@ class EntityTable(nn.Module):
     def path(self, batch: int) -> str:
         """Which implementation the loss of such a batch takes, and why, in words."""
         needed = self._bytes_per_question * batch
+        if not self.weight.is_cuda:
+            return self._path_on_cpu(batch, needed)
         if needed <= self.bytes_allowed:
             return f"dense: {needed >> 20} MiB of scores fit the {self.bytes_allowed >> 20} MiB budget"
         return f"chunked by {self._chunk(batch)} entities: {needed >> 20} MiB of scores exceed the budget"
+
+    def _path_on_cpu(self, batch: int, needed: int) -> str:
+        limit, tile = self.bytes_allowed, self._tile(batch)
+        if needed <= limit:
+            return f"dense in tiles of {tile} entities: {needed >> 20} MiB of scores fit the {limit >> 20} MiB budget"
+        share = f"{needed >> 20} MiB of scores exceed the {limit >> 20} MiB budget, what does is computed twice"
+        return f"chunked by {tile} entities: {share}"
 
     def softmax(self, q: Tensor, t: Tensor, *, out: Tensor) -> tuple[Tensor, Tensor]:
         """Negative log-likelihoods (B,) of targets t and the gradient of their mean: dq returned, d table in `out`."""
         table = self.weight.detach()
         if not self.weight.is_cuda:
-            return tiled_softmax(q, table, t, out=out, tile=self._tile(len(q)), kept=self._kept(len(q)))
+            return tiled_softmax(q, table, t, out=out, tile=self._tile(len(q)), scratch=self._room(len(q)))
         if self._bytes_per_question * len(q) <= self.bytes_allowed:
             return dense_softmax(q, table, t, out=out)
         return chunked_softmax(q, table, t, out=out, chunk=self._chunk(len(q)))
@@ -138,17 +147,21 @@ class EntityTable(nn.Module):
         return len(self) * self.weight.element_size()
 
     def _tile(self, batch: int) -> int:
-        """Entities of a tile on a CPU: what the cache holds, or less where the budget is smaller still."""
+        """Entities of a tile on a CPU: what the cache holds, less where the budget is smaller still."""
         return min(tile_rows(batch, self.weight.shape[1]), self._chunk(batch), len(self))
 
-    def _kept(self, batch: int) -> Tensor:
-        """A flat buffer that stays from step to step, as large as whole tiles fit the budget."""
+    def _room(self, batch: int) -> Tensor:
+        """The buffer for scores on a CPU, which stays from step to step: all of them, or whole tiles up to the budget.
+
+        Memory asked for anew at every step comes as untouched pages, and touching those costs as much as a sweep.
+        """
         tile = self._tile(batch) * batch
-        tiles = min(-(-len(self) // self._tile(batch)), self.bytes_allowed // (tile * self.weight.element_size()))
-        if self._scratch is None or len(self._scratch) < tiles * tile or self._scratch.dtype != self.weight.dtype:
+        whole_tiles = max(1, self.bytes_allowed // (tile * self.weight.element_size()))
+        wanted = min(len(self) * batch, whole_tiles * tile)
+        if self._scratch is None or len(self._scratch) < wanted or self._scratch.dtype != self.weight.dtype:
             self._scratch = None
-            self._scratch = self.weight.new_empty(tiles * tile)
-        return self._scratch[: tiles * tile]
+            self._scratch = self.weight.detach().new_empty(wanted)
+        return self._scratch[:wanted]
 
     def _chunk(self, batch: int) -> int:
         chunk = self.bytes_allowed // (batch * self.weight.element_size())

@@ -1,9 +1,9 @@
 """Softmax cross-entropy on a CPU: tiles of entities that stay in the cache, three products, few sweeps.
 
-Scores of a tile are made, turned into exponentials and used for dq while they are in the cache. They are exponentials
-relative to the largest score seen so far, and what they lack is a factor per question; so they are kept as they are,
-and the factor is applied to the queries when the gradient of the tile is made. Tiles that the memory limit does not
-let us keep are computed again.
+The scores of a tile become exponentials, and their part of dq, while they are in the cache. The exponentials are
+relative to the largest score seen so far: what they lack is one factor per question, which is applied to the queries
+when the tile's gradient is made. So nothing is swept twice. Tiles that the memory limit does not let us keep until
+then are computed again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from torch import Tensor
 from conjoin.model.rows import add_rows
 
 CACHED = 1 << 19
-"""Numbers of a tile that are worked on together: with 2 MiB products ran at full speed and sweeps in cache,
-larger ones lost up to half (docs/decisions/0014-tiles-on-the-cpu.md)."""
+"""Numbers of a tile: with 2 MiB, products run at full speed and sweeps stay in cache; sixteen times as many lost up to
+half (docs/decisions/0014-tiles-on-the-cpu.md)."""
 GRAIN = 64
 """Rows of a tile come in multiples of this, so that all tiles begin at the same alignment."""
 
@@ -26,44 +26,42 @@ def tile_rows(batch: int, width: int) -> int:
 
 
 def tiled_softmax(
-    q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, tile: int, kept: Tensor
+    q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, tile: int, scratch: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Negative log-likelihoods (B,) and the gradient of their mean: dq returned, d table written into `out`.
 
-    `kept` is a flat buffer; as many whole tiles of (tile, B) exponentials as it can hold are kept between the passes.
+    `scratch` is a flat buffer for exponentials, (tile, B) each; it holds all tiles, or at least one.
     """
-    batch = len(q)
-    q_columns = q.T.contiguous()
+    batch, columns = len(q), q.T.contiguous()
     tiles = torch.split(table, tile)
-    room = kept.numel() // (tile * batch)
-    spare = q.new_empty(0 if room >= len(tiles) else tile * batch)
+    everything = scratch.numel() >= len(table) * batch
+    kept = len(tiles) if everything else scratch.numel() // (tile * batch) - 1
+
+    def place(number: int) -> Tensor:
+        first = min(number, kept) * tile * batch
+        rows = len(tiles[number])
+        return scratch[first : first + rows * batch].view(rows, batch)
+
     references: list[Tensor] = []
-    reference = torch.full_like(q[:, 0], -torch.inf)
-    total, dq = torch.zeros_like(reference), torch.zeros_like(q)
+    reference, total, dq = q.new_full((batch,), -torch.inf), q.new_zeros(batch), torch.zeros_like(q)
     for number, rows in enumerate(tiles):
-        powers = _place(number, room, rows, kept, spare, tile, batch)
-        torch.mm(rows, q_columns, out=powers)
+        powers = place(number)
+        torch.mm(rows, columns, out=powers)
         higher = torch.maximum(reference, powers.amax(dim=0))
         powers.sub_(higher).exp_()
-        shrink = (reference - higher).exp_()
+        shrink = reference.sub_(higher).exp_()
         total.mul_(shrink).add_(powers.sum(dim=0))
         dq.mul_(shrink[:, None]).addmm_(powers.T, rows)
         references.append(higher)
-        reference = higher
+        reference = higher.clone()
     log_total = total.log().add_(reference)
-    truth = table[t]
-    share = q / batch
-    for number, (rows, gradient) in enumerate(zip(tiles, torch.split(out, tile), strict=True)):
-        powers = _place(number, room, rows, kept, spare, tile, batch)
-        if number >= room:
-            torch.mm(rows, q_columns, out=powers)
+    share, truth = q / batch, table[t]
+    for number, gradient in enumerate(torch.split(out, tile)):
+        powers = place(number)
+        if number >= kept:
+            torch.mm(tiles[number], columns, out=powers)
             powers.sub_(references[number]).exp_()
-        torch.mm(powers, share * (references[number] - log_total).exp_()[:, None], out=gradient)
+        factor = (references[number] - log_total).exp_()
+        torch.mm(powers, share * factor[:, None], out=gradient)
     add_rows(out, t, -share)
-    return log_total - (q * truth).sum(dim=1), (dq / total[:, None] - truth) / batch
-
-
-def _place(number: int, room: int, rows: Tensor, kept: Tensor, spare: Tensor, tile: int, batch: int) -> Tensor:
-    """Where the exponentials of a tile lie, (rows of the tile, B)."""
-    flat = kept[number * tile * batch :] if number < room else spare
-    return flat[: len(rows) * batch].view(len(rows), batch)
+    return log_total - (q * truth).sum(dim=1), dq.div_(total[:, None]).sub_(truth).div_(batch)
