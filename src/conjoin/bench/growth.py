@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conjoin.device import matmul_precision, peak_bytes, reset_peak, synchronize, threads_for
+from conjoin.device import forget_compiled, matmul_precision, peak_bytes, reset_peak, synchronize, threads_for
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step
 from conjoin.model.model import Model
@@ -53,7 +53,7 @@ SWEEPS = {
     "cuda": Sweep(
         entities=(10_000, 30_000, 100_000, 300_000, 1_000_000, 2_000_000, 5_000_000),
         ranks=(50, 100, 200, 500, 1000),
-        batches=(100, 250, 500, 1000, 2000, 4000),
+        batches=(100, 300, 1000, 2000, 4000),
         at_entities=100_000,
         at_rank=200,
         at_batch=1000,
@@ -65,20 +65,25 @@ SWEEPS = {
 
 def grow(sweep: Sweep, device: torch.device, *, seconds: float = 1.0) -> Iterator[dict[str, Any]]:
     """One object per size: seconds of the median step and the most memory in use, after about `seconds` of steps."""
-    for moves, entities, rank, batch in sweep.sizes():
-        found = measure_step(sweep, device, entities=entities, rank=rank, batch=batch, seconds=seconds)
-        yield {"moves": moves, "entities": entities, "rank": rank, "batch": batch, **found}
+    done: dict[tuple[int, int, int], dict[str, Any]] = {}
+    for moves, *size in sweep.sizes():
+        entities, rank, batch = size
+        if (entities, rank, batch) not in done:
+            found = measure_step(sweep, device, entities=entities, rank=rank, batch=batch, seconds=seconds)
+            done[entities, rank, batch] = {"entities": entities, "rank": rank, "batch": batch, **found}
+        yield {"moves": moves, **done[entities, rank, batch]}
 
 
 def measure_step(
     sweep: Sweep, device: torch.device, *, entities: int, rank: int, batch: int, seconds: float
 ) -> dict[str, Any]:
     """Seconds per step, bytes and path at one size."""
+    forget_compiled(device)
     reset_peak(device)
     model = model_of(sweep.form, entities, rank=rank, device=device)
     recipe = Recipe(batch=batch, n3=0.01, precision=sweep.precision)  # type: ignore[arg-type]
     step = Step(model, recipe)
-    examples = _examples(entities, batch, device)
+    (examples,) = step.batches(_examples(entities, batch, device))
     taken: list[float] = []
     with matmul_precision(recipe.precision), threads_for(6 * batch * model.entities.weight.numel()):
         for _ in range(REHEARSED):
@@ -94,7 +99,7 @@ def measure_step(
         "peak_bytes": peak_bytes(device),
         "table_bytes": 4 * model.entities.weight.numel(),
         "steps": len(taken),
-        "path": model.entities.path(batch),
+        "path": step.path,
     }
 
 

@@ -21,7 +21,7 @@ from conjoin.bench.cells import Cell, graph_of
 from conjoin.bench.other import Other
 from conjoin.bench.plain import Plain, PlainTraining, can_be_plain
 from conjoin.bench.rates import Rates
-from conjoin.device import matmul_precision, peak_bytes, reset_peak, synchronize
+from conjoin.device import forget_compiled, matmul_precision, peak_bytes, reset_peak, synchronize
 from conjoin.errors import UnknownName
 from conjoin.graph.graph import Graph
 from conjoin.learn.presets import preset
@@ -63,11 +63,12 @@ def measure_training(
     cell: Cell, device: torch.device, *, rates: Rates, effort: Effort, plain: bool = True, other: Other | None = None
 ) -> dict[str, Any]:
     """One object of the results: seconds per epoch of every contestant, memory, floor and what was done."""
+    forget_compiled(device)
     graph = graph_of(cell.dataset)
     examples = 2 * len(graph.train)
     contestants: dict[str, Callable[[], float]] = {}
     reset_peak(device)
-    model, contestants["ours"] = _ours(cell, graph, device, effort)
+    path, contestants["ours"] = _ours(cell, graph, device, effort)
     contestants["ours"]()
     peak = peak_bytes(device)
     if plain and can_be_plain(form_of(cell.form)):
@@ -81,8 +82,7 @@ def measure_training(
                 taken[name].append(seconds * examples)
     median = {name: statistics.median(seconds) for name, seconds in taken.items()}
     floor = rates.training_floor(entities=graph.n_entities, rank=cell.rank, batch=cell.batch, examples=examples)
-    path = model.entities.path(cell.batch)
-    del model, contestants
+    del contestants
     pykeen = other.train(cell, graph, device=str(device), effort=effort) if other else {}
     return {
         **asdict(cell),
@@ -102,14 +102,15 @@ def measure_training(
     }
 
 
-def _ours(cell: Cell, graph: Graph, device: torch.device, effort: Effort) -> tuple[Model, Callable[[], float]]:
-    """The model, and a round that trains it and returns seconds per example."""
+def _ours(cell: Cell, graph: Graph, device: torch.device, effort: Effort) -> tuple[str, Callable[[], float]]:
+    """The path that a step takes, and a round of training that returns seconds per example."""
     model = Model(cell.form, graph.n_entities, graph.n_relations, rank=cell.rank, device=device)
     probe = Training(model, part_of(graph, PROBE * cell.batch), recipe_of(cell))
     next(probe)
     part = part_of(graph, _examples(next(probe).seconds / len(probe.graph.train) / 2, cell, graph, effort))
     training = Training(model, part, recipe_of(cell))
-    return model, lambda: next(training).seconds / (2 * len(part.train))
+    training.step = probe.step
+    return training.step.path, lambda: next(training).seconds / (2 * len(part.train))
 
 
 def _plain(cell: Cell, graph: Graph, device: torch.device, effort: Effort, *, wide: bool) -> Callable[[], float]:
@@ -152,6 +153,7 @@ def time_to(cell: Cell, device: torch.device, *, mrr: float, every: int, epochs:
     `training_seconds` counts epochs, the first with whatever compiling it does; `first_epoch_seconds` shows that apart;
     `seconds` is the clock on the wall from the making of the model on, ranking included.
     """
+    forget_compiled(device)
     graph = graph_of(cell.dataset)
     synchronize(device)
     start = time.perf_counter()
