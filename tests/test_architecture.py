@@ -26,6 +26,7 @@ BELOW: dict[str, set[str]] = {
     "learn": {"errors", "files", "strict", "progress", "device", "algebra", "graph", "model", "ranking"},
     "study": {"errors", "files", "strict", "progress", "device", "algebra", "graph", "model", "ranking", "learn"},
     "report": {"errors", "files", "strict", "progress", "graph", "ranking", "learn", "study"},
+    "bench": {"errors", "files", "progress", "device", "algebra", "graph", "model", "ranking", "learn", "report"},
     "serve": {"errors", "files", "progress", "device", "graph", "model", "ranking", "learn", "study"},
 }
 """What each part of the package may import from it. Arrows point one way."""
@@ -42,6 +43,9 @@ WITHOUT_TORCH = (
     "ranking/groups.py",
     "learn/recipe.py",
     "study/run.py",
+    "bench/cells.py",
+    "bench/results.py",
+    "bench/growth_words.py",
     "study/folder.py",
     "study/study.py",
     "study/schedule.py",

@@ -87,6 +87,12 @@ def recorded(function: Callable[[Tensor], Tensor], example: Tensor) -> Callable[
     return replay
 
 
+def forget_compiled(device: torch.device) -> None:
+    """Drop compiled formulas, of which a GPU process keeps only a few: for programs that go through many shapes."""
+    if device.type == "cuda":
+        torch.compiler.reset()
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until a device has done what it was given, so that a clock can be read."""
     if device.type == "cuda":

@@ -47,9 +47,9 @@ class Z:
         return torch.sqrt(self.squared() + TINY)
 
     def halves(self) -> tuple[Z, Z]:
-        """The first and the second half of the coordinates."""
-        k = self.re.shape[-1] // 2
-        return Z(self.re[..., :k], self.im[..., :k]), Z(self.re[..., k:], self.im[..., k:])
+        """The first and the second half of an even number of coordinates."""
+        re, im = self.re.chunk(2, dim=-1), self.im.chunk(2, dim=-1)
+        return Z(re[0], im[0]), Z(re[1], im[1])
 
     def row(self) -> Tensor:
         """The real row that stores this vector: real parts, then imaginary parts."""
@@ -58,8 +58,8 @@ class Z:
     @staticmethod
     def of_row(row: Tensor) -> Z:
         """The complex vector that a real row of even width stores."""
-        k = row.shape[-1] // 2
-        return Z(row[..., :k], row[..., k:])
+        re, im = row.chunk(2, dim=-1)
+        return Z(re, im)
 
     @staticmethod
     def joined(first: Z, second: Z) -> Z:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from conjoin import __version__
-from conjoin.cli import answers, demo, graphs, mining, planning, refining, runs, serving, studies, tuning
+from conjoin.cli import answers, benching, demo, graphs, mining, planning, refining, runs, serving, studies, tuning
 from conjoin.cli.screen import say
 from conjoin.errors import ConjoinError
 
@@ -53,6 +53,7 @@ for verb in VERBS:
     app.command()(verb)
 studies.study_app.command("plan")(planning.plan)
 app.add_typer(studies.study_app, name="study")
+app.add_typer(benching.bench_app, name="bench")
 
 
 def _version(wanted: bool) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from conjoin.errors import Diverged
 from conjoin.model.rows import GRAIN, with_its_room, with_room
 from conjoin.model.softmax import chunked_softmax, dense_softmax
+from conjoin.model.tiled import tile_rows, tiled_softmax
 
 CPU_BUDGET = 256 << 20
 GPU_BUDGET = 2 << 30
@@ -44,6 +45,7 @@ class EntityTable(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(with_room(rows))
         self.budget = budget
+        self._scratch: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -63,13 +65,24 @@ class EntityTable(nn.Module):
     def path(self, batch: int) -> str:
         """Which implementation the loss of such a batch takes, and why, in words."""
         needed = self._bytes_per_question * batch
+        if not self.weight.is_cuda:
+            return self._path_on_cpu(batch, needed)
         if needed <= self.bytes_allowed:
             return f"dense: {needed >> 20} MiB of scores fit the {self.bytes_allowed >> 20} MiB budget"
         return f"chunked by {self._chunk(batch)} entities: {needed >> 20} MiB of scores exceed the budget"
 
+    def _path_on_cpu(self, batch: int, needed: int) -> str:
+        limit, tile = self.bytes_allowed, self._tile(batch)
+        if needed <= limit:
+            return f"dense in tiles of {tile} entities: {needed >> 20} MiB of scores fit the {limit >> 20} MiB budget"
+        share = f"{needed >> 20} MiB of scores exceed the {limit >> 20} MiB budget, what does is computed twice"
+        return f"chunked by {tile} entities: {share}"
+
     def softmax(self, q: Tensor, t: Tensor, *, out: Tensor) -> tuple[Tensor, Tensor]:
         """Negative log-likelihoods (B,) of targets t and the gradient of their mean: dq returned, d table in `out`."""
         table = self.weight.detach()
+        if not self.weight.is_cuda:
+            return tiled_softmax(q, table, t, out=out, tile=self._tile(len(q)), scratch=self._room(len(q)))
         if self._bytes_per_question * len(q) <= self.bytes_allowed:
             return dense_softmax(q, table, t, out=out)
         return chunked_softmax(q, table, t, out=out, chunk=self._chunk(len(q)))
@@ -132,6 +145,23 @@ class EntityTable(nn.Module):
     @property
     def _bytes_per_question(self) -> int:
         return len(self) * self.weight.element_size()
+
+    def _tile(self, batch: int) -> int:
+        """Entities of a tile on a CPU: what the cache holds, less where the budget is smaller still."""
+        return min(tile_rows(batch, self.weight.shape[1]), self._chunk(batch), len(self))
+
+    def _room(self, batch: int) -> Tensor:
+        """The buffer for scores on a CPU, which stays from step to step: all of them, or whole tiles up to the budget.
+
+        Memory asked for anew at every step comes as untouched pages, and touching those costs as much as a sweep.
+        """
+        tile = self._tile(batch) * batch
+        whole_tiles = max(1, self.bytes_allowed // (tile * self.weight.element_size()))
+        wanted = min(len(self) * batch, whole_tiles * tile)
+        if self._scratch is None or len(self._scratch) < wanted or self._scratch.dtype != self.weight.dtype:
+            self._scratch = None
+            self._scratch = self.weight.detach().new_empty(wanted)
+        return self._scratch[:wanted]
 
     def _chunk(self, batch: int) -> int:
         chunk = self.bytes_allowed // (batch * self.weight.element_size())

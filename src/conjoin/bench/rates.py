@@ -1,0 +1,78 @@
+"""What the machine can do at most, measured, and how long a step must take at least on it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from conjoin.device import matmul_precision, synchronize
+
+TABLE_PASSES = 6
+"""Read E for the scores, read E for dq, then read and write E and the Adagrad state once."""
+PRODUCTS = 6
+"""Floating-point operations per score and column of a step: scores, dq and dE, each multiplying and adding."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Bytes per second of a copy (read and written), floating-point operations per second of large products."""
+
+    bytes_per_second: float
+    flops_per_second: float
+    flops_of: str
+    exact_flops_per_second: float
+
+    def training_floor(self, *, entities: int, rank: int, batch: int, examples: int) -> float:
+        """Seconds of an epoch that no implementation of full softmax with Adagrad goes below."""
+        numbers = entities * 2 * rank
+        steps = examples / batch
+        products = PRODUCTS * examples * numbers / self.flops_per_second
+        traffic = steps * TABLE_PASSES * 4 * numbers / self.bytes_per_second
+        return max(products, traffic)
+
+    def ranking_floor(self, *, entities: int, rank: int, questions: int) -> float:
+        """Seconds of scoring every entity for every question once, in float32."""
+        numbers = entities * 2 * rank
+        return max(2 * questions * numbers / self.exact_flops_per_second, 4 * numbers / self.bytes_per_second)
+
+
+def measured_rates(device: torch.device) -> Rates:
+    """Copy bandwidth, and the rate of the fastest products that may train: bfloat16 on a GPU, float32 on a CPU."""
+    on_gpu = device.type == "cuda"
+    source = torch.ones((1 << 30 if on_gpu else 1 << 27) // 4, device=device)
+    target = torch.empty_like(source)
+    copying = seconds_of(lambda: target.copy_(source), device)
+    size = 8192 if on_gpu else 2048
+    with matmul_precision("fp32"):
+        exact = seconds_of(_product(size if not on_gpu else 4096, torch.float32, device), device)
+        fast = seconds_of(_product(size, torch.bfloat16, device), device) if on_gpu else exact
+    exact_size = 4096 if on_gpu else size
+    return Rates(
+        bytes_per_second=2 * 4 * len(source) / copying,
+        flops_per_second=2 * size**3 / fast,
+        flops_of="bf16" if on_gpu else "fp32",
+        exact_flops_per_second=2 * exact_size**3 / exact,
+    )
+
+
+def _product(size: int, dtype: torch.dtype, device: torch.device) -> Callable[[], object]:
+    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    out = torch.empty_like(left)
+    return lambda: torch.mm(left, right, out=out)
+
+
+def seconds_of(work: Callable[[], object], device: torch.device, *, times: int = 7, warm: int = 2) -> float:
+    """Median seconds of `work`, the device waited for before and after."""
+    taken = []
+    for number in range(warm + times):
+        synchronize(device)
+        start = time.perf_counter()
+        work()
+        synchronize(device)
+        if number >= warm:
+            taken.append(time.perf_counter() - start)
+    return statistics.median(taken)

@@ -1,0 +1,174 @@
+"""Measurements as files: one JSON object with the machine and all cells, and the same as a page. Without torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from conjoin.bench.growth_words import in_words
+from conjoin.files import read_json, replacing, write_json
+
+Column = tuple[str, Callable[[Mapping[str, Any]], str]]
+GIB = 1 << 30
+
+
+def write(folder: Path, theme: str, found: Mapping[str, Any]) -> list[Path]:
+    """`<theme>_<hardware>_<date>.json` and `.md` in the folder; both paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = f"{theme}_{found['hardware']}_{found['date']}"
+    stored, page = folder / f"{stem}.json", folder / f"{stem}.md"
+    write_json(stored, {"theme": theme, **found})
+    with replacing(page) as aside:
+        aside.write_text(page_of({"theme": theme, **found}), encoding="utf-8")
+    return [stored, page]
+
+
+def today() -> str:
+    """The date that names a results file."""
+    return date.today().isoformat()
+
+
+def hardware_of(machine: Mapping[str, Any], cores: int) -> str:
+    """A short name for file names: the card, or the number of cores."""
+    if str(machine["device"]).startswith("cuda"):
+        return re.sub(r"[^a-z0-9]+", "-", str(machine["name"]).casefold().removeprefix("nvidia ")).strip("-")
+    return f"{cores}cores"
+
+
+def page_of(found: Mapping[str, Any]) -> str:
+    """The results as a page."""
+    machine = found["machine"]
+    title = {"train": "Training", "rank": "Ranking", "growth": "Growth of a training step"}[found["theme"]]
+    lines = [
+        f"<!-- written by {found['command']} -->",
+        f"# {title}, measured on {found['hardware']}",
+        "",
+        f"{found['date']}, {machine['name']}, {machine['threads']} threads, torch {machine['torch']}, "
+        f"Python {machine['python']}, commit {machine['commit'] or 'unknown'}.",
+    ]
+    if "rates" in found:
+        rates = found["rates"]
+        products = {rates["flops_of"]: rates["flops_per_second"], "fp32": rates["exact_flops_per_second"]}
+        told = ", ".join(f"{rate / 1e12:.3g} TFLOP/s ({kind})" for kind, rate in products.items())
+        copies = f"{rates['bytes_per_second'] / 1e9:,.0f} GB/s (read and written)"
+        lines.append(f"Measured in the same run: copies {copies}, products {told}. Load before: {found['load']}.")
+        if found.get("pykeen"):
+            lines.append(f"PyKEEN {found['pykeen']}: LCWA, cross-entropy, one pass over the same triples.")
+    return "\n".join([*lines, "", table_of(found), "", *words_of(found)]).rstrip() + "\n"
+
+
+def table_of(found: Mapping[str, Any]) -> str:
+    """The cells as a Markdown table."""
+    columns = COLUMNS[found["theme"]]
+    used = [column for column in columns if any(column[1](cell) for cell in found["cells"])]
+    words = [name for name, _ in used]
+    rule = ["---" if name in ("dataset", "form", "precision", "moves", "path") else "---:" for name in words]
+    rows = [[tell(cell) or "-" for _, tell in used] for cell in found["cells"]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [words, rule, *rows])
+
+
+def words_of(found: Mapping[str, Any]) -> list[str]:
+    """What stands below the table."""
+    if found["theme"] == "growth":
+        return [f"- {sentence}" for sentence in in_words(found["cells"])]
+    lines = [_reading(found["theme"])]
+    paths = {cell["path"]: f"{cell['dataset']} {cell['form']}" for cell in found["cells"] if "path" in cell}
+    lines += [f"- path of {where}: {path}" for path, where in paths.items()]
+    for cell in found["cells"]:
+        if reached := cell.get("time_to"):
+            lines.append(
+                f"- {cell['dataset']} {cell['form']}: test MRR {reached['mrr']:.4f} after {reached['epochs']} epochs, "
+                f"{reached['training_seconds']:.1f} s of training (the first epoch {reached['first_epoch_seconds']:.1f}"
+                f" s), {reached['seconds']:.1f} s in all with ranking; wanted {reached['wanted_mrr']}."
+            )
+    return lines
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Results as they were written."""
+    found: dict[str, Any] = read_json(path)
+    return found
+
+
+def _reading(theme: str) -> str:
+    spread = "± is half of the spread between the rounds, in per cent of the median."
+    if theme == "rank":
+        return f"Seconds to rank all test questions, filtered, medians of alternating rounds. {spread}\n"
+    return (
+        "Seconds per epoch, medians of alternating rounds; a long epoch is extrapolated from a random part of it. "
+        "*plain* is the published recipe in plain PyTorch with the same entity width, *wide* the same with the "
+        "published code's entity width, both in float32; *floor* is the larger of arithmetic and traffic at the "
+        f"measured rates. {spread}\n"
+    )
+
+
+def _seconds(key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda cell: f"{cell[key]:.3g}" if cell.get(key) is not None else ""
+
+
+def _against(key: str, ours: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda cell: f"{cell[key] / cell[ours]:.1f}×" if cell.get(key) is not None else ""
+
+
+def _whole(key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda cell: f"{cell[key]:,.0f}"
+
+
+def _memory(key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda cell: f"{cell[key] / GIB:.2f}"
+
+
+def _word(key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda cell: str(cell[key])
+
+
+def _spread(cell: Mapping[str, Any]) -> str:
+    return f"{100 * cell['spread']['ours'] / 2:.0f} %"
+
+
+_CELL: Sequence[Column] = [(key, _word(key)) for key in ("dataset", "form", "rank", "batch", "precision")]
+COLUMNS: Mapping[str, Sequence[Column]] = {
+    "train": [
+        *_CELL,
+        ("s/epoch", _seconds("seconds_per_epoch")),
+        ("±", _spread),
+        ("plain", _seconds("plain_seconds")),
+        ("plain / ours", _against("plain_seconds", "seconds_per_epoch")),
+        ("wide", _seconds("wide_seconds")),
+        ("wide / ours", _against("wide_seconds", "seconds_per_epoch")),
+        ("PyKEEN", _seconds("pykeen_seconds")),
+        ("PyKEEN / ours", _against("pykeen_seconds", "seconds_per_epoch")),
+        ("floor", _seconds("floor_seconds")),
+        ("of floor", lambda cell: f"{100 * cell['fraction_of_floor']:.0f} %"),
+        ("examples/s", _whole("examples_per_second")),
+        ("peak GiB", _memory("peak_bytes")),
+    ],
+    "rank": [
+        *_CELL[:3],
+        ("questions", _whole("questions")),
+        ("s", _seconds("seconds")),
+        ("±", _spread),
+        ("plain", _seconds("plain_seconds")),
+        ("plain / ours", _against("plain_seconds", "seconds")),
+        ("PyKEEN", _seconds("pykeen_seconds")),
+        ("PyKEEN / ours", _against("pykeen_seconds", "seconds")),
+        ("floor", _seconds("floor_seconds")),
+        ("of floor", lambda cell: f"{100 * cell['fraction_of_floor']:.0f} %"),
+        ("questions/s", _whole("questions_per_second")),
+        ("peak GiB", _memory("peak_bytes")),
+    ],
+    "growth": [
+        ("moves", _word("moves")),
+        ("entities", _whole("entities")),
+        ("rank", _whole("rank")),
+        ("batch", _whole("batch")),
+        ("ms/step", lambda cell: f"{1000 * cell['seconds']:.3g}"),
+        ("peak GiB", _memory("peak_bytes")),
+        ("table GiB", _memory("table_bytes")),
+        ("path", lambda cell: str(cell["path"]).partition(":")[0]),
+    ],
+}
+"""What a table shows of a cell, per theme; a column that is empty everywhere is left out."""

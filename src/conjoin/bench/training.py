@@ -1,0 +1,177 @@
+"""Training, measured: ours, the plain statement with equal and with published widths, and PyKEEN, in one run.
+
+Everything is timed through the public door (`Training`), so whatever path the library takes is what is measured. Where
+an epoch is long, a random part of the training set stands for it and the time is scaled by the number of steps.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from conjoin.algebra.notation import form as form_of
+from conjoin.bench.cells import Cell, graph_of
+from conjoin.bench.other import Other
+from conjoin.bench.plain import Plain, PlainTraining, can_be_plain
+from conjoin.bench.rates import Rates
+from conjoin.device import forget_compiled, matmul_precision, peak_bytes, reset_peak, synchronize
+from conjoin.errors import UnknownName
+from conjoin.graph.graph import Graph
+from conjoin.learn.presets import preset
+from conjoin.learn.recipe import Recipe
+from conjoin.learn.train import Training
+from conjoin.model.model import Model
+from conjoin.ranking.rank import rank
+
+FOREVER = 1_000_000
+PROBE = 6
+"""Steps of the first probe: more than what a step rehearses before it is recorded."""
+FEWEST = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How long to measure: about `seconds` per contestant and cell, in `rounds` rounds that alternate."""
+
+    seconds: float = 5.0
+    rounds: int = 5
+
+
+def recipe_of(cell: Cell, *, epochs: int = FOREVER) -> Recipe:
+    """The published settings where there are some; time does not depend on lr and n3, only on their being there."""
+    try:
+        settings = preset("paper", cell.dataset, form_of(cell.form))
+    except UnknownName:
+        settings = {"lr": 0.1, "n3": 0.05}
+    return Recipe(
+        epochs=epochs,
+        batch=cell.batch,
+        lr=settings["lr"],
+        n3=settings["n3"],
+        precision=cell.precision,  # type: ignore[arg-type]
+    )
+
+
+def measure_training(
+    cell: Cell, device: torch.device, *, rates: Rates, effort: Effort, plain: bool = True, other: Other | None = None
+) -> dict[str, Any]:
+    """One object of the results: seconds per epoch of every contestant, memory, floor and what was done."""
+    forget_compiled(device)
+    graph = graph_of(cell.dataset)
+    examples = 2 * len(graph.train)
+    contestants: dict[str, Callable[[], float]] = {}
+    reset_peak(device)
+    path, contestants["ours"] = _ours(cell, graph, device, effort)
+    contestants["ours"]()
+    peak = peak_bytes(device)
+    if plain and can_be_plain(form_of(cell.form)):
+        contestants["plain"] = _plain(cell, graph, device, effort, wide=False)
+        contestants["wide"] = _plain(cell, graph, device, effort, wide=True)
+    taken: dict[str, list[float]] = {name: [] for name in contestants}
+    for measuring in range(-1, effort.rounds):
+        for name, contestant in contestants.items():
+            seconds = contestant()
+            if measuring >= 0:
+                taken[name].append(seconds * examples)
+    median = {name: statistics.median(seconds) for name, seconds in taken.items()}
+    floor = rates.training_floor(entities=graph.n_entities, rank=cell.rank, batch=cell.batch, examples=examples)
+    del contestants
+    pykeen = other.train(cell, graph, device=str(device), effort=effort) if other else {}
+    return {
+        **asdict(cell),
+        "entities": graph.n_entities,
+        "examples": examples,
+        "seconds_per_epoch": median["ours"],
+        "plain_seconds": median.get("plain"),
+        "wide_seconds": median.get("wide"),
+        "pykeen_seconds": pykeen.get("seconds"),
+        "floor_seconds": floor,
+        "fraction_of_floor": floor / median["ours"],
+        "examples_per_second": examples / median["ours"],
+        "peak_bytes": peak,
+        "path": path,
+        "spread": {name: (max(seconds) - min(seconds)) / median[name] for name, seconds in taken.items()},
+        "rounds": effort.rounds,
+    }
+
+
+def _ours(cell: Cell, graph: Graph, device: torch.device, effort: Effort) -> tuple[str, Callable[[], float]]:
+    """The path that a step takes, and a round of training that returns seconds per example."""
+    model = Model(cell.form, graph.n_entities, graph.n_relations, rank=cell.rank, device=device)
+    probe = Training(model, part_of(graph, PROBE * cell.batch), recipe_of(cell))
+    next(probe)
+    part = part_of(graph, _examples(next(probe).seconds / len(probe.graph.train) / 2, cell, graph, effort))
+    training = Training(model, part, recipe_of(cell))
+    training.step = probe.step
+    return training.step.path, lambda: next(training).seconds / (2 * len(part.train))
+
+
+def _plain(cell: Cell, graph: Graph, device: torch.device, effort: Effort, *, wide: bool) -> Callable[[], float]:
+    recipe = recipe_of(cell)
+    model = Plain(cell.form, graph.n_entities, graph.n_relations, rank=cell.rank, wide=wide, device=device)
+    training = PlainTraining(model, lr=recipe.lr, n3=recipe.n3, batch=cell.batch)
+
+    def seconds(part: Graph) -> float:
+        queries = torch.from_numpy(part.queries("train"))
+        synchronize(device)
+        start = time.perf_counter()
+        with matmul_precision("fp32"):
+            training.epoch(queries)
+        synchronize(device)
+        return (time.perf_counter() - start) / len(queries)
+
+    probe = part_of(graph, PROBE * cell.batch)
+    seconds(probe)
+    part = part_of(graph, _examples(seconds(probe), cell, graph, effort))
+    return lambda: seconds(part)
+
+
+def _examples(seconds_each: float, cell: Cell, graph: Graph, effort: Effort) -> int:
+    """How many examples a round has: whole steps, a whole epoch where it is short."""
+    steps = max(FEWEST, math.ceil(effort.seconds / effort.rounds / (seconds_each * cell.batch)))
+    return min(steps * cell.batch, 2 * len(graph.train))
+
+
+def part_of(graph: Graph, examples: int) -> Graph:
+    """The graph with a random part of its training triples, in both directions about so many examples."""
+    if examples >= 2 * len(graph.train):
+        return graph
+    chosen = np.random.default_rng(0).choice(len(graph.train), max(1, examples // 2), replace=False)
+    return replace(graph, train=graph.train[np.sort(chosen)])
+
+
+def time_to(cell: Cell, device: torch.device, *, mrr: float, every: int, epochs: int) -> Iterator[dict[str, float]]:
+    """Train from nothing until the test MRR reaches `mrr`; what was reached, every so many epochs.
+
+    `training_seconds` counts epochs, the first with whatever compiling it does; `first_epoch_seconds` shows that apart;
+    `seconds` is the clock on the wall from the making of the model on, ranking included.
+    """
+    forget_compiled(device)
+    graph = graph_of(cell.dataset)
+    synchronize(device)
+    start = time.perf_counter()
+    model = Model(cell.form, graph.n_entities, graph.n_relations, rank=cell.rank, device=device)
+    spent, first = 0.0, 0.0
+    for epoch in Training(model, graph, recipe_of(cell, epochs=epochs)):
+        spent += epoch.seconds
+        first = first or epoch.seconds
+        if epoch.number % every and epoch.number < epochs:
+            continue
+        reached = rank(model, graph, "test").mrr()
+        yield {
+            "wanted_mrr": mrr,
+            "mrr": reached,
+            "epochs": epoch.number,
+            "training_seconds": spent,
+            "first_epoch_seconds": first,
+            "seconds": time.perf_counter() - start,
+        }
+        if reached >= mrr:
+            return

@@ -1,0 +1,232 @@
+"""Verbs about speed: bench train, bench rank, bench growth."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.screen import Watcher, emit, say, show
+
+if TYPE_CHECKING:
+    import torch
+
+    from conjoin.bench.cells import Cell
+    from conjoin.bench.other import Other
+    from conjoin.bench.rates import Rates
+    from conjoin.bench.training import Effort
+
+bench_app = typer.Typer(
+    help="Speed and memory, measured side by side with plain PyTorch and PyKEEN on this machine.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+CellsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[CELL]...", help="DATASET/FORM/RANK/BATCH[/PRECISION]; DATASET may be random-1000000."),
+]
+Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for <theme>_<hardware>_<date>.md and .json.")]
+Hardware = Annotated[
+    str | None, typer.Option(help="The machine's name in file names.  [default: the card, or the number of cores]")
+]
+Seconds = Annotated[float, typer.Option(help="How long to measure each contestant of a cell, about.")]
+Rounds = Annotated[int, typer.Option(help="Rounds that alternate between the contestants; medians are told.")]
+WithPlain = Annotated[bool, typer.Option("--plain/--no-plain", help="Measure the plain PyTorch statement too.")]
+Pykeen = Annotated[
+    Path | None, typer.Option("--pykeen", metavar="PYTHON", help="An interpreter that has PyKEEN: measure it too.")
+]
+Results = Path("bench/results")
+
+
+@bench_app.command("train")
+def bench_train(
+    cells: CellsArgument = None,
+    *,
+    grid: Annotated[str, typer.Option(help="paper, tied or cpu, where no cells are named.")] = "paper",
+    precision: Annotated[str | None, typer.Option(help="Measure the grid in this precision.")] = None,
+    seconds: Seconds = 5.0,
+    rounds: Rounds = 5,
+    plain: WithPlain = True,
+    pykeen: Pykeen = None,
+    until: Annotated[float | None, typer.Option(help="Also train from nothing until this test MRR.")] = None,
+    every: Annotated[int, typer.Option(help="With --until: rank test every n epochs.")] = 10,
+    epochs: Annotated[int, typer.Option(help="With --until: give up after so many.")] = 600,
+    device: opt.Device = None,
+    hardware: Hardware = None,
+    out: Out = Results,
+    json: opt.Json = False,
+) -> None:
+    """Seconds per epoch against plain PyTorch, its published entity widths, PyKEEN and the hardware's floor.
+
+    \b
+    conjoin bench train                                          the paper's settings; needs a GPU to end soon
+    conjoin bench train --grid cpu --pykeen pykeen/bin/python
+    conjoin bench train wn18rr/5star-conj/500/1000/tf32 --no-plain --until 0.49
+    """
+    from conjoin.bench.cells import TRAIN_GRIDS
+    from conjoin.bench.training import measure_training, time_to
+
+    def measure(cell: Cell, place: torch.device, rates: Rates, effort: Effort, other: Other | None) -> dict[str, Any]:
+        found = measure_training(cell, place, rates=rates, effort=effort, plain=plain, other=other)
+        if until is not None:
+            for reached in time_to(cell, place, mrr=until, every=every, epochs=epochs):
+                found["time_to"] = reached
+                say(f"{cell}: test MRR {reached['mrr']:.4f} after {reached['training_seconds']:.1f} s of training")
+        say(f"{cell}: {found['seconds_per_epoch']:.3g} s per epoch, {100 * found['fraction_of_floor']:.0f} % of floor")
+        return found
+
+    chosen = _cells(cells, grid, TRAIN_GRIDS, precision)
+    _measure(
+        "train", chosen, measure, seconds, rounds, device=device, hardware=hardware, out=out, other=pykeen, json=json
+    )
+
+
+@bench_app.command("rank")
+def bench_rank(
+    cells: CellsArgument = None,
+    *,
+    grid: Annotated[str, typer.Option(help="paper or cpu, where no cells are named.")] = "paper",
+    seconds: Seconds = 5.0,
+    rounds: Rounds = 5,
+    plain: WithPlain = True,
+    pykeen: Pykeen = None,
+    device: opt.Device = None,
+    hardware: Hardware = None,
+    out: Out = Results,
+    json: opt.Json = False,
+) -> None:
+    """Seconds to rank all test questions, filtered, in both directions.
+
+    \b
+    conjoin bench rank --grid cpu
+    conjoin bench rank fb15k-237/complex/2000/500 random-1000000/complex/100/500 --no-plain
+    """
+    from conjoin.bench.cells import RANK_GRIDS
+    from conjoin.bench.ranking import measure_ranking
+
+    def measure(cell: Cell, place: torch.device, rates: Rates, effort: Effort, other: Other | None) -> dict[str, Any]:
+        found = measure_ranking(cell, place, rates=rates, effort=effort, plain=plain, other=other)
+        say(f"{cell}: {found['seconds']:.3g} s, {100 * found['fraction_of_floor']:.0f} % of floor")
+        return found
+
+    chosen = _cells(cells, grid, RANK_GRIDS, None)
+    _measure(
+        "rank", chosen, measure, seconds, rounds, device=device, hardware=hardware, out=out, other=pykeen, json=json
+    )
+
+
+@bench_app.command("growth")
+def bench_growth(
+    *,
+    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = "5star-conj",
+    precision: Annotated[str | None, typer.Option(help="fp32, tf32 …  [default: fp32 on a CPU, tf32 on a GPU]")] = None,
+    most: Annotated[int | None, typer.Option(help="Leave out larger numbers of entities.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long to measure at each size, about.")] = 1.0,
+    device: opt.Device = None,
+    hardware: Hardware = None,
+    out: Out = Results,
+    json: opt.Json = False,
+) -> None:
+    """Seconds and memory of a training step against entities, rank and batch, one of them moved at a time.
+
+    \b
+    conjoin bench growth --device cpu
+    conjoin bench growth --device cuda --most 1000000
+    """
+    from dataclasses import replace
+
+    from conjoin.bench.growth import SWEEPS, grow
+    from conjoin.device import choose_device
+
+    place = choose_device(device).device
+    sweep = replace(SWEEPS[place.type], form=form)
+    sweep = replace(sweep, precision=precision or sweep.precision)
+    sweep = replace(sweep, entities=tuple(n for n in sweep.entities if most is None or n <= most))
+    load, points = _load(), []
+    with Watcher().watching() as watcher:
+        for point in watcher.track(grow(sweep, place, seconds=seconds), "sizes", len(list(sweep.sizes()))):
+            say(
+                f"{point['entities']:,} entities, rank {point['rank']}, batch {point['batch']}: "
+                f"{1000 * point['seconds']:.3g} ms, {point['peak_bytes'] / 2**30:.2f} GiB"
+            )
+            points.append(point)
+    _write(
+        "growth",
+        {"cells": points, "load": load, "form": form, "precision": sweep.precision},
+        place,
+        hardware=hardware,
+        out=out,
+        json=json,
+    )
+
+
+def _cells(
+    named: list[str] | None, grid: str, grids: dict[str, tuple[Cell, ...]], precision: str | None
+) -> tuple[Cell, ...]:
+    from conjoin.bench.cells import Cell
+    from conjoin.bench.cells import grid as grid_of
+
+    return tuple(map(Cell.parse, named)) if named else grid_of(grid, grids, precision=precision)
+
+
+def _measure(
+    theme: str,
+    cells: tuple[Cell, ...],
+    measure: Callable[[Cell, torch.device, Rates, Effort, Other | None], dict[str, Any]],
+    seconds: float,
+    rounds: int,
+    *,
+    device: str | None,
+    hardware: str | None,
+    out: Path,
+    other: Path | None,
+    json: bool,
+) -> None:
+    """Every cell, then the files."""
+    from conjoin.bench.other import Other
+    from conjoin.bench.rates import measured_rates
+    from conjoin.bench.training import Effort
+    from conjoin.device import choose_device
+
+    pykeen = Other(other) if other else None
+    version = pykeen.check() if pykeen else None
+    place = choose_device(device).device
+    load, rates = _load(), measured_rates(place)
+    effort = Effort(seconds=seconds, rounds=rounds)
+    with Watcher().watching() as watcher:
+        found = [measure(cell, place, rates, effort, pykeen) for cell in watcher.track(cells, "cells", len(cells))]
+    parts = {"rates": asdict(rates), "load": load, "pykeen": version, "cells": found}
+    _write(theme, parts, place, hardware=hardware, out=out, json=json)
+
+
+def _write(
+    theme: str, parts: dict[str, Any], place: torch.device, *, hardware: str | None, out: Path, json: bool
+) -> None:
+    from conjoin.bench.results import hardware_of, table_of, today, write
+    from conjoin.device import describe
+
+    machine = describe(place)
+    found = {
+        "hardware": hardware or hardware_of(machine, os.cpu_count() or 1),
+        "date": today(),
+        "command": shlex.join(["conjoin", *sys.argv[1:]]),
+        "machine": machine,
+        **parts,
+    }
+    written = write(out, theme, found)
+    say(f"written: {', '.join(map(str, written))}")
+    if json:
+        emit({"theme": theme, **found})
+    else:
+        show(table_of({"theme": theme, **found}))
+
+
+def _load() -> str:
+    return " ".join(f"{load:.2f}" for load in os.getloadavg())

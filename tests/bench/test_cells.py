@@ -1,0 +1,40 @@
+"""Cells and grids by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conjoin.algebra.notation import form
+from conjoin.bench.cells import RANK_GRIDS, TRAIN_GRIDS, Cell, graph_of, grid
+from conjoin.errors import UsageError
+
+
+def test_a_cell_reads_what_it_prints() -> None:
+    for cells in (*TRAIN_GRIDS.values(), *RANK_GRIDS.values()):
+        assert all(Cell.parse(str(cell)) == cell for cell in cells)
+        for cell in cells:
+            form(cell.form).check_rank(cell.rank)
+    assert Cell.parse("umls/complex/8/100").precision == "fp32"
+
+
+@pytest.mark.parametrize("text", ["", "wn18rr", "wn18rr/complex/100", "a/b/c/d", "a/b/0/10", "a/b/1/2/tf32/x"])
+def test_other_words_are_no_cell(text: str) -> None:
+    with pytest.raises(UsageError, match="DATASET/FORM/RANK/BATCH"):
+        Cell.parse(text)
+
+
+def test_a_grid_in_another_precision() -> None:
+    assert {cell.precision for cell in grid("paper", TRAIN_GRIDS, precision="bf16")} == {"bf16"}
+    assert len(grid("paper", TRAIN_GRIDS)) == 5
+    with pytest.raises(UsageError, match="Did you mean paper"):
+        grid("papr", TRAIN_GRIDS)
+
+
+def test_a_random_graph_is_always_the_same() -> None:
+    one, two = graph_of("random-50"), graph_of("random-50")
+    assert one.n_entities == 50
+    assert len(one.train) == 100
+    assert np.array_equal(one.train, two.train)
+    with pytest.raises(UsageError, match="random-N"):
+        graph_of("random-many")

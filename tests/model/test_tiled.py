@@ -1,0 +1,85 @@
+"""The CPU's softmax in tiles: any tile, any memory, the numbers of the whole matrix."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from conjoin.model.softmax import dense_softmax
+from conjoin.model.table import EntityTable
+from conjoin.model.tiled import CACHED, GRAIN, tile_rows, tiled_softmax
+
+
+def drawn(batch: int, entities: int, width: int, *, size: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    source = torch.Generator().manual_seed(seed)
+    q = torch.randn(batch, width, generator=source, dtype=torch.float64) * size
+    table = torch.randn(entities, width, generator=source, dtype=torch.float64)
+    return q, table, torch.randint(entities, (batch,), generator=source)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, table and targets, from scores that are all alike to scores far apart."""
+    batch, entities, width = draw(st.integers(1, 9)), draw(st.integers(1, 40)), draw(st.integers(1, 6))
+    size = draw(st.sampled_from([1e-3, 1.0, 300.0]))
+    return drawn(batch, entities, width, size=size, seed=draw(st.integers(0, 10**6)))
+
+
+@settings(max_examples=80, deadline=None)
+@given(problems(), st.integers(1, 50), st.integers(1, 60))
+def test_any_tile_and_any_memory_change_nothing(problem: tuple[Tensor, Tensor, Tensor], tile: int, room: int) -> None:
+    q, table, t = problem
+    wanted, found = torch.full_like(table, torch.nan), torch.full_like(table, torch.nan)
+    nll, dq = dense_softmax(q, table, t, out=wanted)
+    tile = min(tile, len(table))
+    scratch = q.new_full((min(room * tile, len(table)) * len(q),), torch.nan)
+    tiled_nll, tiled_dq = tiled_softmax(q, table, t, out=found, tile=tile, scratch=scratch)
+    for one, other in ((tiled_nll, nll), (tiled_dq, dq), (found, wanted)):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+def test_growing_scores_do_not_overflow() -> None:
+    table = torch.arange(1.0, 9.0)[:, None] * 100
+    q, t, out = torch.ones(1, 1), torch.tensor([0]), torch.empty(8, 1)
+    nll, _ = tiled_softmax(q, table, t, out=out, tile=2, scratch=torch.empty(8))
+    assert nll.tolist() == [700.0]
+    torch.testing.assert_close(out.squeeze(1), torch.tensor([-1.0, 0, 0, 0, 0, 0, 0, 1]))
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_a_number_that_is_not_finite_reaches_the_loss(bad: float) -> None:
+    q, table, t = drawn(3, 5, 2, size=1.0, seed=4)
+    q[1, 0] = bad
+    nll, _ = tiled_softmax(q, table, t, out=torch.empty_like(table), tile=2, scratch=q.new_empty(15))
+    assert torch.isfinite(nll).tolist() == [True, False, True]
+
+
+def test_the_same_step_gives_the_same_bits() -> None:
+    source = torch.Generator().manual_seed(0)
+    table = EntityTable(torch.randn(3000, 20, generator=source), budget=1 << 20)
+    q, t = torch.randn(200, 20, generator=source), torch.randint(3000, (200,), generator=source)
+    outs = [torch.empty(3000, 20) for _ in range(3)]
+    found = [table.softmax(q, t, out=out) for out in outs]
+    assert table.path(200).startswith("chunked")
+    assert all(torch.equal(out, outs[0]) for out in outs)
+    assert all(torch.equal(part, first) for pair in found for part, first in zip(pair, found[0], strict=True))
+
+
+def test_the_buffer_stays_and_serves_a_shorter_last_batch() -> None:
+    table = EntityTable(torch.randn(50, 4, generator=torch.Generator().manual_seed(0)))
+    out = torch.empty(50, 4)
+    for batch in (8, 3, 8):
+        table.softmax(torch.ones(batch, 4), torch.arange(batch), out=out)
+        assert table._scratch is not None
+        assert len(table._scratch) == 400
+    assert "_scratch" not in table.state_dict()
+
+
+@pytest.mark.parametrize(("batch", "width"), [(1, 2), (200, 64), (1000, 200), (1000, 10_000), (1 << 20, 2)])
+def test_a_tile_fits_the_cache_and_begins_aligned(batch: int, width: int) -> None:
+    rows = tile_rows(batch, width)
+    assert rows % GRAIN == 0
+    assert rows == GRAIN or rows * max(batch, width) <= CACHED
