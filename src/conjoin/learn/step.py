@@ -36,7 +36,7 @@ class Step:
         self.model, self.recipe = model, recipe
         self.optimizer = optimizer_for(model, recipe)
         self.obstacle = why_not(model, recipe) if fused else "plain kernels were asked for"
-        if self.obstacle and recipe.precision == "bf16":
+        if self.obstacle and recipe.precision == "bf16" and model.device.type == "cuda":
             raise UsageError(f"precision bf16 is not possible here ({self.obstacle}): use fp32, or tf32 on a GPU")
         self._fused = None if self.obstacle else _fused(model, recipe, self.optimizer)
         self._rehearsed = 0
@@ -48,7 +48,9 @@ class Step:
         if self.obstacle is None:
             return f"fused {self.recipe.precision} kernels"
         plain = self.model.entities.path(self.recipe.batch)
-        return plain if self.model.device.type == "cpu" else f"{plain}; not fused: {self.obstacle}"
+        if self.model.device.type == "cuda":
+            return f"{plain}; not fused: {self.obstacle}"
+        return plain if self.recipe.precision == "fp32" else f"{plain}; fp32, as {self.recipe.precision} is for GPUs"
 
     def batches(self, queries: Tensor) -> Sequence[Tensor]:
         """An epoch's questions (M, 3), in their order, as inputs of steps."""
