@@ -178,12 +178,13 @@ def origins(*studies: Findings) -> list[str]:
                         f"{run.value('mrr') or 0:.4f}",
                         seconds(total) if total is not None else "",
                         run.made_on,
+                        run.run.recipe.precision,
                         str(told.get("commit") or "not kept"),
                         f"`{run.run.checksum[:12]}`",
                         f"`{run.command}`",
                     )
                 )
-    heads = ("study", "dataset", "row", "seed", "MRR", "seconds", "card", "commit", "data", "command")
+    heads = ("study", "dataset", "row", "seed", "MRR", "seconds", "card", "products", "commit", "data", "command")
     return table(heads, rows, left=3)
 
 

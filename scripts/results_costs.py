@@ -175,7 +175,7 @@ def bench_command(findings: Findings) -> str:
     """What times every pair."""
     study = findings.study
     cells = [
-        f"{study.datasets[name].graph}/{form}/{settings.rank}/{settings.recipe.batch}/tf32"
+        f"{study.datasets[name].graph}/{form}/{settings.rank}/{settings.recipe.batch}/{settings.recipe.precision}"
         for name in PUBLISHED_SAVING
         if name not in ELSEWHERE
         for settings in (study.settings[name]["5star"],)
