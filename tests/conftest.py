@@ -7,6 +7,8 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.setdefault("GOMP_SPINCOUNT", "5000")
+if not Path("/dev/nvidiactl").exists():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if "CONJOIN_DATA" not in os.environ and BESIDE.is_dir():

@@ -1,0 +1,152 @@
+"""The fused step against a float64 step: on a GPU where triton compiles, elsewhere in triton's interpreter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from conjoin.learn.recipe import Recipe
+from conjoin.learn.step import Step, optimizer_for, why_not
+from conjoin.model.model import Model
+
+pytest.importorskip("triton", reason="triton is not installed: it is for Linux only")
+
+from conjoin.learn import fused
+from conjoin.learn.fused import FusedStep, grouped
+from conjoin.model.fused import engine
+from conjoin.model.fused.engine import Tile
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SMALL = Tile(16, 16, 16, 4, 2)
+FORMS = [
+    "complex",
+    "complex-conj",
+    "complex-twin",
+    "ComplEx(a2=conj(a1), layout=published)",
+    "5star",
+    "5star-conj",
+    "5star-neg",
+    "5star-vert",
+    "5star-horiz",
+    "5star-halfreg",
+    "FiveStar(c=-conj(b), d=conj(a), quotient=aligned)",
+    "FiveStar(quotient=mobius)",
+    "FiveStar(c=conj(b), d=conj(a), quotient=mobius)",
+    "FiveStar(b=0, c=0)",
+    "pair",
+    "quate",
+    "Pair(c=-conj(b), d=conj(a), unit=true)",
+]
+
+
+@pytest.fixture(autouse=True)
+def half_that_the_interpreter_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton's interpreter multiplies bfloat16 numbers as if their bits were integers; float16 takes the same path."""
+    if DEVICE == "cpu":
+        halves = {"bf16": torch.float16, "tf32": torch.float32}
+        monkeypatch.setattr(fused, "precision_of", halves.__getitem__)
+
+
+def questions(entities: int, relations: int, count: int, seed: int) -> Tensor:
+    """Few different heads, so that rows repeat within a batch, as heads, as answers and as both."""
+    source = torch.Generator().manual_seed(seed)
+    highs = (max(1, entities // 3), 2 * relations, entities)
+    return torch.stack([torch.randint(high, (count,), generator=source) for high in highs], dim=1).to(DEVICE)
+
+
+def difference(
+    form: str, recipe: Recipe, *, entities: int = 21, relations: int = 3, rank: int = 6, budget: int | None = None
+) -> tuple[float, float, float]:
+    """Largest relative errors of losses, and relative errors of both tables, after an epoch with a short last batch."""
+    exact, ours = (
+        Model(form, entities, relations, rank=rank, scale=0.5, dtype=dtype, device=DEVICE, budget=budget, seed=3)
+        for dtype in (torch.float64, torch.float32)
+    )
+    plain = Step(exact, replace(recipe, precision="fp32"))
+    step = FusedStep(ours, recipe, optimizer_for(ours, recipe), tile=SMALL)
+    asked = questions(entities, relations, 2 * recipe.batch + recipe.batch // 2 + 1, seed=entities)
+    wanted = torch.stack([plain(batch) for batch in plain.batches(asked)])
+    found = torch.stack([step(batch) for batch in step.batches(asked)])
+    tables = [(ours.entities.weight, exact.entities.weight), (ours.relations, exact.relations)]
+    far = [float((a.detach() - b.detach()).norm() / b.detach().norm()) for a, b in tables]
+    return float(((found - wanted) / wanted).abs().max()), far[0], far[1]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_in_registers_learns_as_its_formula_says(form: str) -> None:
+    recipe = Recipe(batch=5, lr=0.05, n3=0.1, f2=0.03, precision="tf32")
+    limit = 1e-5 if DEVICE == "cpu" else 2e-2
+    assert max(difference(form, recipe)) < limit
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_every_optimiser_in_every_precision(optimizer: str, precision: str) -> None:
+    recipe = Recipe(batch=5, lr=0.02, n3=0.1, optimizer=optimizer, precision=precision)  # type: ignore[arg-type]
+    limit = 2e-2 if DEVICE == "cuda" else 1e-3 if precision == "bf16" else 1e-5
+    assert max(difference("5star-conj", recipe)) < limit
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    entities=st.integers(1, 50),
+    relations=st.integers(1, 4),
+    rank=st.integers(1, 9),
+    batch=st.integers(1, 18),
+    budget=st.sampled_from([None, 2048]),
+)
+def test_ragged_shapes(entities: int, relations: int, rank: int, batch: int, budget: int | None) -> None:
+    recipe = Recipe(batch=batch, lr=0.05, n3=0.01, precision="tf32")
+    limit = 2e-5 if DEVICE == "cpu" else 2e-2
+    errors = difference("5star-neg", recipe, entities=entities, relations=relations, rank=rank, budget=budget)
+    assert max(errors[1:]) < limit
+
+
+def test_chunks_and_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = Recipe(batch=5, lr=0.05, n3=0.1, precision="tf32")
+    monkeypatch.setattr(engine, "PIECE", 100)
+    assert max(difference("complex-conj", recipe, entities=70, budget=16 * 16 * 4)) < (
+        2e-2 if DEVICE == "cuda" else 1e-5
+    )
+
+
+def test_a_checkpoint_loaded_into_the_optimiser_is_what_training_goes_on_from() -> None:
+    """Loading replaces the state's tensors: kernels bound to the old ones would train on garbage."""
+    recipe = Recipe(batch=4, lr=0.1, precision="tf32")
+    asked = questions(13, 2, 8, seed=1)
+
+    def trained(*, reload: bool) -> Tensor:
+        model = Model("complex", 13, 2, rank=4, scale=0.3, device=DEVICE)
+        optimizer = optimizer_for(model, recipe)
+        step = FusedStep(model, recipe, optimizer, tile=SMALL)
+        for _ in range(2):
+            for batch in step.batches(asked):
+                step(batch)
+            if reload:
+                optimizer.load_state_dict(optimizer.state_dict())
+        return model.entities.weight.detach().clone()
+
+    assert torch.equal(trained(reload=True), trained(reload=False))
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=20))
+def test_groups_say_where_each_distinct_id_begins(ids: list[int]) -> None:
+    found = grouped(torch.tensor([ids], dtype=torch.int32), 6)
+    sorted_ids = found.ids[0].tolist()
+    assert sorted_ids == sorted(ids)
+    assert [ids[i] for i in found.order[0].tolist()] == sorted_ids
+    starts = [i for i in found.starts[0].tolist() if i < len(ids)]
+    assert starts == [sorted_ids.index(one) for one in sorted(set(ids))]
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="says why a CPU does not run fused kernels")
+def test_a_cpu_says_that_it_computes_in_full_precision() -> None:
+    model = Model("complex", 5, 1, rank=2)
+    step = Step(model, Recipe(precision="bf16"))
+    assert "fp32, as bf16 is for GPUs" in step.path
+    assert "CUDA" in str(why_not(model, Recipe(precision="bf16")))
