@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from tests.cli.commands import conjoin
 
 QUICK = ("--seconds", "0.02", "--rounds", "2", "--device", "cpu", "--hardware", "here")
