@@ -1,8 +1,9 @@
 """Fill in what README.md and docs/ show of commands and studies: python scripts/write_outputs.py [FILE …]
 
-Two kinds of blocks are written here and never typed. What follows a line `<!-- run: COMMAND -->` is what the command
+Three kinds of blocks are written here and never typed. What follows a line `<!-- run: COMMAND -->` is what the command
 prints; commands run in a scratch folder, one after the other, so that a later one may use what an earlier one left.
-What stands between `<!-- study: FILE -->` and `<!-- /study -->` is a table of the study's finished runs.
+What stands between `<!-- study: FILE -->` and `<!-- /study -->` is a table of the study's finished runs. What stands
+between `<!-- bench: THEME_HARDWARE -->` and `<!-- /bench -->` is the newest such measurement under bench/results.
 `--tables` leaves the commands alone.
 """
 
@@ -15,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from conjoin.bench.results import latest, read, section_of
 from conjoin.report.collect import collect
 from conjoin.report.printing import mean_sd
 from conjoin.study.study import Study
@@ -22,6 +24,7 @@ from conjoin.study.study import Study
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = re.compile(r"<!-- run: (?P<command>[^\n]+) -->\n```text\n(?:.*?\n)??```$", re.DOTALL | re.MULTILINE)
 STUDY = re.compile(r"<!-- study: (?P<file>[^\n]+) -->\n.*?<!-- /study -->", re.DOTALL)
+BENCH = re.compile(r"<!-- bench: (?P<name>[^\n]+) -->\n.*?<!-- /bench -->", re.DOTALL)
 SHOWN = {"mrr": "MRR", "hits1": "Hits@1", "hits3": "Hits@3", "hits10": "Hits@10"}
 
 
@@ -32,6 +35,17 @@ def with_tables(text: str) -> str:
         return f"<!-- study: {block['file']} -->\n{study_table(ROOT / block['file'])}\n<!-- /study -->"
 
     return STUDY.sub(fill, text)
+
+
+def with_measurements(text: str) -> str:
+    """The text with the newest measurements under every name."""
+
+    def fill(block: re.Match[str]) -> str:
+        file = latest(ROOT / "bench" / "results", block["name"])
+        told = section_of(read(file)) if file else "Not measured yet."
+        return f"<!-- bench: {block['name']} -->\n{told}\n<!-- /bench -->"
+
+    return BENCH.sub(fill, text)
 
 
 def study_table(file: Path) -> str:
@@ -72,7 +86,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for file in named or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
             before = file.read_text(encoding="utf-8")
-            after = with_tables(before)
+            after = with_measurements(with_tables(before))
             after = after if "--tables" in words else with_outputs(after, Path(scratch))
             if after != before:
                 file.write_text(after, encoding="utf-8")

@@ -49,7 +49,7 @@ def test_a_cell_holds_every_contestant(tmp_path: Path) -> None:
     assert told["pykeen_seconds"] is None
     assert told["examples_per_second"] == pytest.approx(240 / told["seconds_per_epoch"])
     assert told["path"].startswith("dense")
-    stored, page = write(tmp_path, "train", found("train", [told]))
+    stored, page = write(tmp_path, found("train", [told]))
     assert stored.name == "train_2cores_2026-11-15.json"
     assert read(stored)["cells"][0]["plain_seconds"] == told["plain_seconds"]
     assert "| random-60 | 5star-conj | 4 | 20 | fp32 |" in page.read_text(encoding="utf-8")

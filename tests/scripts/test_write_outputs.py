@@ -27,6 +27,21 @@ def test_tables_are_those_of_the_results(page: Path) -> None:
     assert write_outputs.with_tables(text) == text, "run `python scripts/write_outputs.py --tables`"
 
 
+MEASURED = [page for page in PAGES if write_outputs.BENCH.search(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", MEASURED, ids=lambda page: page.name)
+def test_measurements_are_the_newest(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert write_outputs.with_measurements(text) == text, "run `python scripts/write_outputs.py --tables`"
+
+
+def test_some_pages_show_measurements_and_none_are_made_up() -> None:
+    assert MEASURED
+    text = "<!-- bench: train_nowhere -->\nold\n<!-- /bench -->"
+    assert "Not measured yet." in write_outputs.with_measurements(text)
+
+
 def test_a_command_fills_its_block(tmp_path: Path) -> None:
     text = "before\n<!-- run: echo a; echo 'b  ' -->\n```text\nold\n```\nafter\n"
     assert write_outputs.with_outputs(text, tmp_path) == text.replace("old", "a\nb")

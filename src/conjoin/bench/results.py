@@ -15,14 +15,14 @@ Column = tuple[str, Callable[[Mapping[str, Any]], str]]
 GIB = 1 << 30
 
 
-def write(folder: Path, theme: str, found: Mapping[str, Any]) -> list[Path]:
-    """`<theme>_<hardware>_<date>.json` and `.md` in the folder; both paths."""
+def write(folder: Path, found: Mapping[str, Any], *, name: str | None = None) -> list[Path]:
+    """`<theme>_<hardware>_<date>.json` and `.md` in the folder, or another name instead of the theme; both paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    stem = f"{theme}_{found['hardware']}_{found['date']}"
+    stem = f"{name or found['theme']}_{found['hardware']}_{found['date']}"
     stored, page = folder / f"{stem}.json", folder / f"{stem}.md"
-    write_json(stored, {"theme": theme, **found})
+    write_json(stored, found)
     with replacing(page) as aside:
-        aside.write_text(page_of({"theme": theme, **found}), encoding="utf-8")
+        aside.write_text(page_of(found), encoding="utf-8")
     return [stored, page]
 
 
@@ -40,14 +40,22 @@ def hardware_of(machine: Mapping[str, Any], cores: int) -> str:
 
 def page_of(found: Mapping[str, Any]) -> str:
     """The results as a page."""
-    machine = found["machine"]
     title = {"train": "Training", "rank": "Ranking", "growth": "Growth of a training step"}[found["theme"]]
     lines = [
         f"<!-- written by {found['command']} -->",
         f"# {title}, measured on {found['hardware']}",
         "",
-        f"{found['date']}, {machine['name']}, {machine['threads']} threads, torch {machine['torch']}, "
-        f"Python {machine['python']}, commit {machine['commit'] or 'unknown'}.",
+        section_of(found),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def section_of(found: Mapping[str, Any]) -> str:
+    """The machine, the table and what it says, for a page of its own or a part of another."""
+    machine = found["machine"]
+    lines = [
+        f"`{found['command']}`, {found['date']}, {machine['name']}, {machine['threads']} threads, torch "
+        f"{machine['torch']}, Python {machine['python']}, commit {machine['commit'] or 'unknown'}.",
     ]
     if "rates" in found:
         rates = found["rates"]
@@ -57,7 +65,13 @@ def page_of(found: Mapping[str, Any]) -> str:
         lines.append(f"Measured in the same run: copies {copies}, products {told}. Load before: {found['load']}.")
         if found.get("pykeen"):
             lines.append(f"PyKEEN {found['pykeen']}: LCWA, cross-entropy, one pass over the same triples.")
-    return "\n".join([*lines, "", table_of(found), "", *words_of(found)]).rstrip() + "\n"
+    return "\n".join([*lines, "", table_of(found), "", *words_of(found)]).rstrip()
+
+
+def latest(folder: Path, name: str) -> Path | None:
+    """The newest results of `<theme>_<hardware>`, None where there are none."""
+    dated = re.compile(re.escape(name) + r"_\d{4}-\d\d-\d\d\.json")
+    return max((path for path in folder.glob("*.json") if dated.fullmatch(path.name)), default=None)
 
 
 def table_of(found: Mapping[str, Any]) -> str:

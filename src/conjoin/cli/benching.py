@@ -36,6 +36,7 @@ Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for <theme>_<hard
 Hardware = Annotated[
     str | None, typer.Option(help="The machine's name in file names.  [default: the card, or the number of cores]")
 ]
+Name = Annotated[str | None, typer.Option(help="First word of the files' names.  [default: train, rank or growth]")]
 Seconds = Annotated[float, typer.Option(help="How long to measure each contestant of a cell, about.")]
 Rounds = Annotated[int, typer.Option(help="Rounds that alternate between the contestants; medians are told.")]
 WithPlain = Annotated[bool, typer.Option("--plain/--no-plain", help="Measure the plain PyTorch statement too.")]
@@ -60,6 +61,7 @@ def bench_train(
     epochs: Annotated[int, typer.Option(help="With --until: give up after so many.")] = 600,
     device: opt.Device = None,
     hardware: Hardware = None,
+    name: Name = None,
     out: Out = Results,
     json: opt.Json = False,
 ) -> None:
@@ -84,7 +86,17 @@ def bench_train(
 
     chosen = _cells(cells, grid, TRAIN_GRIDS, precision)
     _measure(
-        "train", chosen, measure, seconds, rounds, device=device, hardware=hardware, out=out, other=pykeen, json=json
+        "train",
+        chosen,
+        measure,
+        seconds,
+        rounds,
+        device=device,
+        hardware=hardware,
+        name=name,
+        out=out,
+        other=pykeen,
+        json=json,
     )
 
 
@@ -99,6 +111,7 @@ def bench_rank(
     pykeen: Pykeen = None,
     device: opt.Device = None,
     hardware: Hardware = None,
+    name: Name = None,
     out: Out = Results,
     json: opt.Json = False,
 ) -> None:
@@ -118,7 +131,17 @@ def bench_rank(
 
     chosen = _cells(cells, grid, RANK_GRIDS, None)
     _measure(
-        "rank", chosen, measure, seconds, rounds, device=device, hardware=hardware, out=out, other=pykeen, json=json
+        "rank",
+        chosen,
+        measure,
+        seconds,
+        rounds,
+        device=device,
+        hardware=hardware,
+        name=name,
+        out=out,
+        other=pykeen,
+        json=json,
     )
 
 
@@ -131,6 +154,7 @@ def bench_growth(
     seconds: Annotated[float, typer.Option(help="How long to measure at each size, about.")] = 1.0,
     device: opt.Device = None,
     hardware: Hardware = None,
+    name: Name = None,
     out: Out = Results,
     json: opt.Json = False,
 ) -> None:
@@ -162,6 +186,7 @@ def bench_growth(
         {"cells": points, "load": load, "form": form, "precision": sweep.precision},
         place,
         hardware=hardware,
+        name=name,
         out=out,
         json=json,
     )
@@ -185,6 +210,7 @@ def _measure(
     *,
     device: str | None,
     hardware: str | None,
+    name: str | None,
     out: Path,
     other: Path | None,
     json: bool,
@@ -203,29 +229,37 @@ def _measure(
     with Watcher().watching() as watcher:
         found = [measure(cell, place, rates, effort, pykeen) for cell in watcher.track(cells, "cells", len(cells))]
     parts = {"rates": asdict(rates), "load": load, "pykeen": version, "cells": found}
-    _write(theme, parts, place, hardware=hardware, out=out, json=json)
+    _write(theme, parts, place, hardware=hardware, name=name, out=out, json=json)
 
 
 def _write(
-    theme: str, parts: dict[str, Any], place: torch.device, *, hardware: str | None, out: Path, json: bool
+    theme: str,
+    parts: dict[str, Any],
+    place: torch.device,
+    *,
+    hardware: str | None,
+    name: str | None,
+    out: Path,
+    json: bool,
 ) -> None:
     from conjoin.bench.results import hardware_of, table_of, today, write
     from conjoin.device import describe
 
     machine = describe(place)
     found = {
+        "theme": theme,
         "hardware": hardware or hardware_of(machine, os.cpu_count() or 1),
         "date": today(),
         "command": shlex.join(["conjoin", *sys.argv[1:]]),
         "machine": machine,
         **parts,
     }
-    written = write(out, theme, found)
+    written = write(out, found, name=name)
     say(f"written: {', '.join(map(str, written))}")
     if json:
-        emit({"theme": theme, **found})
+        emit(found)
     else:
-        show(table_of({"theme": theme, **found}))
+        show(table_of(found))
 
 
 def _load() -> str:
