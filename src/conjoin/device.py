@@ -69,28 +69,31 @@ def threads_for(flops: float) -> Iterator[None]:
 
 
 def recorded(function: Callable[[Tensor], Tensor], example: Tensor) -> Callable[[Tensor], Tensor]:
-    """The function as one recording of GPU work that is replayed on inputs of the example's shape.
-
-    Everything but the input must stay where it is in memory; recording runs nothing.
-    """
+    """The function as one recording of GPU work that is replayed on inputs of the example's shape."""
     place = example.clone()
+    results: list[Tensor] = []
+    replay = recorded_work(lambda: results.append(function(place)))
+
+    def run(given: Tensor) -> Tensor:
+        place.copy_(given)
+        replay()
+        return results[0].clone()
+
+    return run
+
+
+def recorded_work(work: Callable[[], None]) -> Callable[[], None]:
+    """GPU work as one recording. Everything must stay where it is in memory; recording runs nothing."""
     recording = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     with torch.cuda.graph(recording):
-        result = function(place)
-
-    def replay(given: Tensor) -> Tensor:
-        place.copy_(given)
-        recording.replay()
-        return result.clone()
-
-    return replay
+        work()
+    return recording.replay
 
 
-def forget_compiled(device: torch.device) -> None:
-    """Drop compiled formulas, of which a GPU process keeps only a few: for programs that go through many shapes."""
-    if device.type == "cuda":
-        torch.compiler.reset()
+def too_old(device: torch.device) -> bool:
+    """Whether a CUDA device lacks the matrix units for TF32 and bfloat16, which came with Ampere."""
+    return torch.cuda.get_device_capability(device) < (8, 0)
 
 
 def synchronize(device: torch.device) -> None:

@@ -18,7 +18,6 @@ pytest.importorskip("triton", reason="triton is not installed: it is for Linux o
 
 from conjoin.learn import fused
 from conjoin.learn.fused import FusedStep, grouped
-from conjoin.model.fused import engine
 from conjoin.model.fused.engine import Tile
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -107,9 +106,8 @@ def test_ragged_shapes(entities: int, relations: int, rank: int, batch: int, bud
     assert max(errors[1:]) < limit
 
 
-def test_chunks_and_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing() -> None:
     recipe = Recipe(batch=5, lr=0.05, n3=0.1, precision="tf32")
-    monkeypatch.setattr(engine, "PIECE", 100)
     assert max(difference("complex-conj", recipe, entities=70, budget=16 * 16 * 4)) < (
         2e-2 if DEVICE == "cuda" else 1e-5
     )

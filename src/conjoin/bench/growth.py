@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conjoin.device import forget_compiled, matmul_precision, peak_bytes, reset_peak, synchronize, threads_for
+from conjoin.device import matmul_precision, peak_bytes, reset_peak, synchronize, threads_for
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step
 from conjoin.model.model import Model
@@ -78,7 +78,6 @@ def measure_step(
     sweep: Sweep, device: torch.device, *, entities: int, rank: int, batch: int, seconds: float
 ) -> dict[str, Any]:
     """Seconds per step, bytes and path at one size."""
-    forget_compiled(device)
     reset_peak(device)
     model = model_of(sweep.form, entities, rank=rank, device=device)
     recipe = Recipe(batch=batch, n3=0.01, precision=sweep.precision)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from conjoin.bench.cells import Cell, graph_of
 from conjoin.bench.other import Other
 from conjoin.bench.plain import Plain, PlainTraining, can_be_plain
 from conjoin.bench.rates import Rates
-from conjoin.device import forget_compiled, matmul_precision, peak_bytes, reset_peak, synchronize
+from conjoin.device import matmul_precision, peak_bytes, reset_peak, synchronize
 from conjoin.errors import UnknownName
 from conjoin.graph.graph import Graph
 from conjoin.learn.presets import preset
@@ -63,7 +63,6 @@ def measure_training(
     cell: Cell, device: torch.device, *, rates: Rates, effort: Effort, plain: bool = True, other: Other | None = None
 ) -> dict[str, Any]:
     """One object of the results: seconds per epoch of every contestant, memory, floor and what was done."""
-    forget_compiled(device)
     graph = graph_of(cell.dataset)
     examples = 2 * len(graph.train)
     contestants: dict[str, Callable[[], float]] = {}
@@ -153,7 +152,6 @@ def time_to(cell: Cell, device: torch.device, *, mrr: float, every: int, epochs:
     `training_seconds` counts epochs, the first with whatever compiling it does; `first_epoch_seconds` shows that apart;
     `seconds` is the clock on the wall from the making of the model on, ranking included.
     """
-    forget_compiled(device)
     graph = graph_of(cell.dataset)
     synchronize(device)
     start = time.perf_counter()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from conjoin.device import recorded
+from conjoin.device import recorded_work
 from conjoin.learn.recipe import Recipe
 from conjoin.model.fused.engine import STATES, FusedTable, Group, Optimised, Tile, optimise_rows, optimise_table
 from conjoin.model.fused.queries import FusedQueries, precision_of
@@ -18,7 +18,7 @@ REHEARSALS = 3
 
 
 class FusedStep:
-    """Prepared batches in, (mean nll, penalty) out, weights changed: equal to the plain step up to rounding.
+    """Numbers of prepared batches in, (mean nll, penalty) out, weights changed: the plain step up to rounding.
 
     A short last batch is padded by questions of weight zero, so that one recording serves all of an epoch.
     """
@@ -29,12 +29,17 @@ class FusedStep:
         self.model, self.recipe, self.optimizer, self.tile = model, recipe, optimizer, tile
         self._relations = self._optimised(model.relations)
         self._queries: FusedQueries | None = None
+        self._inputs = torch.empty(0, 0, dtype=torch.int32, device=model.device)
+        self._costs = torch.empty(0, 2, device=model.device)
+        self._next, self._expected = torch.zeros(1, dtype=torch.long, device=model.device), 0
         self._rehearsed = 0
-        self._replay: Callable[[Tensor], Tensor] | None = None
+        self._replay: Callable[[], None] | None = None
 
-    def batches(self, queries: Tensor) -> Sequence[Tensor]:
-        """An epoch's questions (M, 3), already in order, cut into inputs of a step.
+    def batches(self, queries: Tensor) -> range:
+        """Take an epoch's questions (M, 3), already in order, and return the numbers of its steps.
 
+        Everything that a step reads stays on the device, where it also counts the steps: a step is then nothing but a
+        replay, and between replays of a step of half a millisecond nothing can wait for the host.
         Sorting the rows that a batch looks up here, once per epoch, is what lets the gradients of repeated rows be
         added in a fixed order without atomic operations.
         """
@@ -50,24 +55,37 @@ class FusedStep:
         weights = weight.view(torch.int32).reshape(count, size)
         entities = grouped(torch.cat([h, t], dim=1), self.model.n_entities)
         relations = grouped(r, 2 * self.model.n_relations)
-        return torch.cat([h, r, t, weights, *entities, *relations], dim=1).unbind(dim=0)
+        self._take(torch.cat([h, r, t, weights, *entities, *relations], dim=1))
+        return range(count)
 
-    def __call__(self, batch: Tensor) -> Tensor:
+    def _take(self, inputs: Tensor) -> None:
+        if inputs.shape == self._inputs.shape:
+            self._inputs.copy_(inputs)
+        else:
+            self._inputs, self._costs, self._replay = inputs, torch.zeros(len(inputs), 2, device=inputs.device), None
+        self._next.zero_()
+        self._expected = 0
+
+    def __call__(self, number: int) -> Tensor:
+        """Do the step of that number, usually the next one."""
         if self.recipe.optimizer == "adagrad":
             for parameter in self.model.parameters():
                 self.optimizer.state[parameter]["step"] += 1
-        if self.model.device.type != "cuda":
-            return self._plain(batch)
-        if self._rehearsed < REHEARSALS:
+        if number != self._expected:
+            self._next.fill_(number)
+        self._expected = number + 1
+        if self.model.device.type != "cuda" or self._rehearsed < REHEARSALS:
             self._rehearsed += 1
-            return self._plain(batch)
-        if self._replay is None:
-            self._replay = recorded(self._plain, batch)
-        return self._replay(batch)
+            self._plain()
+        else:
+            self._replay = self._replay or recorded_work(self._plain)
+            self._replay()
+        return self._costs[number]
 
-    def _plain(self, batch: Tensor) -> Tensor:
+    def _plain(self) -> None:
         assert self._queries is not None
         queries, entities, relations, size = self._queries, self._queries.table, self._relations, self.recipe.batch
+        batch = self._inputs.index_select(0, self._next)[0]
         h, r, t, bits, *groups = torch.split(batch, [size] * 4 + self._lengths())
         looked_up, looked_up_relations = Group(*groups[:3]), Group(*groups[3:])
         weight = bits.view(torch.float32)
@@ -79,7 +97,8 @@ class FusedStep:
         rows, relation_rows = queries.backward(h, r, t, product, weight)
         entities.finish(looked_up, rows)
         self._optimise_relations(relations, looked_up_relations, relation_rows)
-        return entities.costs @ weight
+        self._costs.index_copy_(0, self._next, (entities.costs @ weight)[None])
+        self._next.add_(1)
 
     def _lengths(self) -> list[int]:
         """How long the parts of the two groups in a step's input are."""

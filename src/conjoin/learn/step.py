@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from conjoin.learn.fused import FusedStep
 
 from conjoin.algebra.forms import ComplEx, FiveStar, Pair
-from conjoin.device import recorded
+from conjoin.device import recorded, too_old
 from conjoin.errors import UsageError
 from conjoin.learn.objective import gradients
 from conjoin.learn.recipe import Recipe
@@ -52,13 +52,15 @@ class Step:
             return f"{plain}; not fused: {self.obstacle}"
         return plain if self.recipe.precision == "fp32" else f"{plain}; fp32, as {self.recipe.precision} is for GPUs"
 
-    def batches(self, queries: Tensor) -> Sequence[Tensor]:
-        """An epoch's questions (M, 3), in their order, as inputs of steps."""
+    def batches(self, queries: Tensor) -> Sequence[Tensor | int]:
+        """An epoch's questions (M, 3), in their order, as inputs of steps: for fused steps, their numbers."""
         return self._fused.batches(queries) if self._fused else torch.split(queries, self.recipe.batch)
 
-    def __call__(self, batch: Tensor) -> Tensor:
+    def __call__(self, batch: Tensor | int) -> Tensor:
         if self._fused:
+            assert isinstance(batch, int)
             return self._fused(batch)
+        assert isinstance(batch, Tensor)
         if self.model.device.type != "cuda" or len(batch) != self.recipe.batch:
             return self._plain(batch)
         if self._rehearsed < REHEARSALS:
@@ -89,7 +91,7 @@ def why_not(model: Model, recipe: Recipe) -> str | None:
         return "precision fp32 asks for plain float32 products"
     if model.relations.dtype != torch.float32:
         return "fused kernels keep float32 weights"
-    if torch.cuda.get_device_capability(model.device) < (8, 0):
+    if too_old(model.device):
         return "fused kernels need compute capability 8.0 (Ampere) or newer"
     if find_spec("triton") is None:
         return "triton is not installed"

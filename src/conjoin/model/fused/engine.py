@@ -36,8 +36,6 @@ class Tile:
         return Tile(128, 128, 64, 8, 3) if questions > 128 else Tile(128, 64, 64, 4, 4)
 
 
-PIECE = 16 << 20
-"""Bytes of gradient that are written and read again before they leave a GPU's cache of some 50 MB."""
 UPDATED = (4, 512)
 """Rows and columns of the table that one program optimises."""
 
@@ -176,21 +174,16 @@ class FusedTable:
         return _half_product(p, part) if self.half else p @ part
 
     def _update(self, first: int) -> None:
-        """Optimise a chunk piece by piece: a piece's gradient is read before it leaves the GPU's cache."""
-        end = min(first + self.chunk, self.entities)
-        piece = max(self.tile.columns, PIECE // (self.width * self.share.element_size()) // 256 * 256)
+        length = min(self.chunk, self.entities - first)
+        gradient = self.p[:, : len(self._part(first))].T @ self.share[:, : self.width]
         rows, columns = UPDATED
         table, one, two = self.weights.pointers()
-        for start in range(first, end, piece):
-            length = min(piece, end - start)
-            room = min(_up(length, 64), len(self.operand) - start)
-            gradient = self.p[:, start - first : start - first + room].T @ self.share[:, : self.width]
-            kernels.update[(-(-length // rows) * -(-self.width // columns),)](
-                gradient, table, one, two, self.operand, self.slot, self.stash,
-                self.weights.clock, self.weights.lr, start, min(self.entities, start + length),
-                WIDTH=self.width, SHADOW_STRIDE=self.operand.stride(0), RULE=RULES[self.weights.rule],
-                SHADOW=self.half, STASH=True, ROWS=rows, COLUMNS=columns,
-            )  # fmt: skip
+        kernels.update[(-(-length // rows) * -(-self.width // columns),)](
+            gradient, table, one, two, self.operand, self.slot, self.stash,
+            self.weights.clock, self.weights.lr, first, self.entities,
+            WIDTH=self.width, SHADOW_STRIDE=self.operand.stride(0), RULE=RULES[self.weights.rule],
+            SHADOW=self.half, STASH=True, ROWS=rows, COLUMNS=columns,
+        )  # fmt: skip
 
 
 def optimise_rows(

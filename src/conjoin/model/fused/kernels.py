@@ -77,19 +77,19 @@ def _optimise(
     """One optimiser's rule on a block whose value and first state are loaded: torch.optim's formulas and defaults."""
     if RULE == ADAGRAD:
         squares = memory + gradient * gradient
-        tl.store(first + at, squares, mask=mask, eviction_policy="evict_first")
+        tl.store(first + at, squares, mask=mask)
         value -= lr * gradient / (tl.sqrt(squares) + 1e-10)
     elif RULE == ADAM:
         steps = tl.load(clock)
         mean = memory + (gradient - memory) * (1 - 0.9)
         squares = tl.load(second + at, mask=mask, other=0.0) * 0.999 + gradient * gradient * (1 - 0.999)
-        tl.store(first + at, mean, mask=mask, eviction_policy="evict_first")
-        tl.store(second + at, squares, mask=mask, eviction_policy="evict_first")
+        tl.store(first + at, mean, mask=mask)
+        tl.store(second + at, squares, mask=mask)
         rate = lr / (1 - tl.exp2(steps * -0.15200309344504995))
         value -= rate * mean / (tl.sqrt(squares) / tl.sqrt(1 - tl.exp2(steps * -0.0014434168696687186)) + 1e-8)
     else:
         value -= lr * gradient
-    tl.store(table + at, value, mask=mask, eviction_policy="evict_first")
+    tl.store(table + at, value, mask=mask)
     if SHADOW:
         tl.store(shadow + shadow_at, value.to(shadow.dtype.element_ty), mask=mask)
 
@@ -116,10 +116,8 @@ def update(
     at = local[:, None] * WIDTH + columns[None, :]
     start = base * WIDTH
     total = tl.load(gradient + top.to(tl.int64) * WIDTH + at, mask=mask, other=0.0).to(tl.float32)
-    value = tl.load(table + start + at, mask=mask, other=0.0, eviction_policy="evict_first")
-    memory = value
-    if RULE != SGD:
-        memory = tl.load(first + start + at, mask=mask, other=0.0, eviction_policy="evict_first")
+    value = tl.load(table + start + at, mask=mask, other=0.0)
+    memory = value if RULE == SGD else tl.load(first + start + at, mask=mask, other=0.0)
     if STASH:
         place = tl.load(slot + base + local, mask=real, other=-1)
         looked_up = (place >= 0)[:, None]
