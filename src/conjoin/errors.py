@@ -42,6 +42,10 @@ class Diverged(ConjoinError):
     """Training or ranking met a number that is not finite."""
 
 
+class ProcessLost(ConjoinError):
+    """One of several processes that work together has died."""
+
+
 class NotInstalled(UsageError):
     """A package that only some users need is missing."""
 

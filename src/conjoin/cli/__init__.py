@@ -10,8 +10,21 @@ from typing import Annotated
 import typer
 
 from conjoin import __version__
-from conjoin.cli import answers, benching, demo, graphs, mining, planning, refining, runs, serving, studies, tuning
-from conjoin.cli.screen import say
+from conjoin.cli import (
+    answers,
+    benching,
+    demo,
+    graphs,
+    mining,
+    planning,
+    refining,
+    runs,
+    serving,
+    studies,
+    together,
+    tuning,
+)
+from conjoin.cli.screen import complain, say
 from conjoin.errors import ConjoinError
 
 app = typer.Typer(
@@ -83,12 +96,15 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="conjoin")
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            together.run(lambda: app(prog_name="conjoin"))
+        else:
+            app(prog_name="conjoin")
     except ConjoinError as error:
-        say(f"error: {error}")
+        complain(f"{error}")
         sys.exit(error.exit_code)
     except OSError as error:
-        say(f"error: {error.filename or 'the system'}: {error.strerror or error}")
+        complain(f"{error.filename or 'the system'}: {error.strerror or error}")
         sys.exit(1)
     except SystemExit as left:
         if left.code == STOPPED:

@@ -13,6 +13,7 @@ import typer
 
 from conjoin.cli import options as opt
 from conjoin.cli.screen import Watcher, emit, number, say, show, show_table
+from conjoin.cli.together import shared_among
 
 if TYPE_CHECKING:
     from conjoin.graph.graph import Graph
@@ -55,9 +56,21 @@ def train(
     patience: Annotated[
         int | None, typer.Option(help="Stop after n validations without a better MRR.  [default: never]")
     ] = None,
+    negatives: Annotated[
+        int | None, typer.Option(help="Sample the softmax: so many entities stand for all.  [default: all]")
+    ] = None,
+    negatives_power: Annotated[
+        float | None, typer.Option(help="Draw them by (1 + number of facts)^power.  [default: 0, uniform]")
+    ] = None,
     weights: Annotated[str, typer.Option(help="Which weights to report: last, or best on valid.")] = "last",
     seed: Annotated[int, typer.Option(help="Seed of the start and of the order of examples.")] = 0,
     device: opt.Device = None,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Share the entities among so many processes of this machine.")
+    ] = 1,
+    replicas: Annotated[
+        int, typer.Option(min=1, help="Of several processes: hold the entities so many times, share the questions.")
+    ] = 1,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder.  [default: runs/…]")] = None,
     start: Annotated[
         Path | None,
@@ -88,6 +101,8 @@ def train(
     conjoin train wn18rr --form 5star-conj --preset paper --precision tf32
     conjoin train my-facts.csv --form complex-conj --validate-every 5 --weights best
     conjoin train my-facts-of-today.csv --from runs/my-facts --epochs 10 -o runs/my-facts-of-today
+    conjoin train big/ --processes 4 --negatives 5000
+    torchrun --nproc-per-node 8 --max-restarts 3 -m conjoin train big/ --rank 100 -o runs/big
     """
     from conjoin.algebra.notation import form as form_of
     from conjoin.device import choose_device
@@ -95,12 +110,14 @@ def train(
     from conjoin.learn.presets import preset as preset_settings
     from conjoin.learn.recipe import Recipe
     from conjoin.learn.search import read_block
+    from conjoin.processes import restarted
     from conjoin.serve.extend import rows_for
     from conjoin.serve.predictor import open_run, reported_weights
     from conjoin.study.execute import Conduct, execute
     from conjoin.study.folder import RunFolder
     from conjoin.study.run import Run
 
+    mesh = shared_among(processes, replicas)
     choices = opt.reading(
         on_error=on_error,
         columns=columns,
@@ -125,6 +142,8 @@ def train(
         "precision": precision,
         "validate_every": validate_every,
         "patience": patience,
+        "negatives": negatives,
+        "negatives_power": negatives_power,
     }
     given = {name: value for name, value in options.items() if value is not None}
     Recipe.from_mapping({name: value for name, value in given.items() if name != "rank"})
@@ -154,7 +173,8 @@ def train(
         )
     initial = rows_for(before, loaded, seed=seed, scale=recipe.initial_scale) if before else None
     folder = out or Path("runs") / run.title
-    say(f"{run.form} of rank {run.rank} on {loaded.name}, {chosen.device} ({chosen.reason}) → {folder}")
+    among = f" × {mesh.count} processes" if mesh.count > 1 else ""
+    say(f"{run.form} of rank {run.rank} on {loaded.name}, {chosen.device}{among} ({chosen.reason}) → {folder}")
     with Watcher(recipe.epochs, loaded.name).watching() as watcher:
         conduct = Conduct(
             device=str(chosen.device),
@@ -165,7 +185,7 @@ def train(
             watch=watcher.epoch,
         )
         already = RunFolder(folder).finished
-        done = execute(run, loaded, folder, conduct=conduct, resume=resume, initial=initial)
+        done = execute(run, loaded, folder, conduct=conduct, resume=resume or restarted(), initial=initial)
     if already:
         say(f"{folder} was finished before: this is its result")
     if json:

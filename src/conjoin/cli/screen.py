@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rich import box
@@ -31,9 +33,26 @@ LONGEST = 200
 messages = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
+speaker = ""
+
+
 def say(text: str) -> None:
     """A message to the person, never part of the result."""
     messages.print(text, soft_wrap=True)
+
+
+def quiet(who: str) -> None:
+    """Be a process that another one speaks for: no results, no progress, and errors with the process's name."""
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    messages.quiet = True
+    global speaker  # noqa: PLW0603
+    speaker = who
+
+
+def complain(text: str) -> None:
+    """An error that must be seen, also from a process that is otherwise quiet."""
+    messages.quiet = False
+    say(f"{speaker}error: {text}")
 
 
 def emit(value: Any) -> None:

@@ -6,6 +6,8 @@ batch size. The second never builds a table-sized gradient more than once.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -35,28 +37,54 @@ def loss(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tenso
     return model.entities.nll(model.query(h, r), t) + penalty(model.squared_moduli(h, r, t), recipe)
 
 
-def gradients(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
-    """Leave the gradient of `loss` in the parameters' .grad; return (mean nll, penalty), not waiting for the device."""
-    entities, form = model.entities, model.form
-    heads, tails = (entities.weight.detach()[ids].requires_grad_() for ids in (h, t))
+class Factors(NamedTuple):
+    """What a batch is made of: rows of its heads, relations and tails as leaves, its queries, its squared moduli."""
+
+    heads: Tensor
+    relations: Tensor
+    tails: Tensor
+    q: Tensor
+    moduli: tuple[Tensor, Tensor, Tensor]
+
+    def backward(self, dq: Tensor, recipe: Recipe) -> Tensor:
+        """Leave the gradient of nll and penalty in the leaves, given that of the nll in q; return the penalty."""
+        if not (recipe.n3 or recipe.f2):
+            torch.autograd.backward(self.q, dq)
+            return dq.new_zeros(())
+        cost, slopes = _penalty_and_slopes([squared.detach() for squared in self.moduli], recipe)
+        depends = [pair for pair in zip(self.moduli, slopes, strict=True) if pair[0].requires_grad]
+        torch.autograd.backward((self.q, *(m for m, _ in depends)), (dq, *(slope for _, slope in depends)))
+        return cost
+
+
+def factors(model: Model, h: Tensor, r: Tensor, t: Tensor) -> Factors:
+    """The rows of a batch and what follows from them alone."""
+    form = model.form
+    ends = model.entities.rows(torch.cat([h, t]))
+    heads, tails = ends[: len(h)].requires_grad_(), ends[len(h) :].requires_grad_()
     rows = model.relations.detach()[r].requires_grad_()
     slots = form.unfold(rows)
-    q = form.query(heads, slots)
-    entity_gradient, relation_gradient = _buffer(entities.weight), _buffer(model.relations)
-    nll, dq = entities.softmax(q.detach(), t, out=entity_gradient)
-    cost = nll.new_zeros(())
+    return Factors(heads, rows, tails, form.query(heads, slots), form.squared_moduli(heads, slots, tails))
+
+
+def gradients(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
+    """Leave the gradient of `loss` in the parameters' .grad; return (mean nll, penalty), not waiting for the device."""
+    entities, batch = model.entities, factors(model, h, r, t)
+    entity_gradient = _buffer(entities.weight)
+    nll, dq = entities.softmax(batch.q.detach(), t, out=entity_gradient)
+    cost = batch.backward(dq, recipe)
     if recipe.n3 or recipe.f2:
-        moduli = form.squared_moduli(heads, slots, tails)
-        cost, slopes = _penalty_and_slopes([squared.detach() for squared in moduli], recipe)
-        depends = [pair for pair in zip(moduli, slopes, strict=True) if pair[0].requires_grad]
-        torch.autograd.backward((q, *(m for m, _ in depends)), (dq, *(slope for _, slope in depends)))
-        add_rows(entity_gradient, t, _gradient(tails))
-    else:
-        torch.autograd.backward(q, dq)
-    add_rows(entity_gradient, h, _gradient(heads))
-    relation_gradient.zero_()
-    add_rows(relation_gradient, r, _gradient(rows))
+        entities.add_to(entity_gradient, t, gradient_of(batch.tails))
+    entities.add_to(entity_gradient, h, gradient_of(batch.heads))
+    relation_gradients(model, r, batch)
     return torch.stack([nll.mean(), cost])
+
+
+def relation_gradients(model: Model, r: Tensor, batch: Factors) -> None:
+    """Leave the relations' gradient in .grad."""
+    gradient = _buffer(model.relations)
+    gradient.zero_()
+    add_rows(gradient, r, gradient_of(batch.relations))
 
 
 def _penalty_and_slopes(squared_moduli: list[Tensor], recipe: Recipe) -> tuple[Tensor, list[Tensor]]:
@@ -78,6 +106,6 @@ def _buffer(parameter: torch.nn.Parameter) -> Tensor:
     return parameter.grad
 
 
-def _gradient(leaf: Tensor) -> Tensor:
+def gradient_of(leaf: Tensor) -> Tensor:
     assert leaf.grad is not None
     return leaf.grad

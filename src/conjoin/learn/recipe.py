@@ -22,8 +22,10 @@ PRECISIONS: dict[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How a model learns: full softmax over all entities, both directions.
+    """How a model learns: softmax over all entities, both directions.
 
+    `negatives` > 0 samples the softmax: that many entities, shared by a batch, stand for all of them, drawn in
+    proportion to (1 + number of facts)^`negatives_power`, 0 being uniform. Ranking stays exact.
     `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch. With `validate_every` > 0 the
     validation split is ranked every so many epochs and the best weights are kept beside the last; `patience` > 0
     stops after so many validations without a better MRR.
@@ -39,21 +41,25 @@ class Recipe:
     precision: Precision = "fp32"
     validate_every: int = 0
     patience: int = 0
+    negatives: int = 0
+    negatives_power: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 0), ("batch", 1), ("validate_every", 0), ("patience", 0)):
+        for name, least in (("epochs", 0), ("batch", 1), ("validate_every", 0), ("patience", 0), ("negatives", 0)):
             if getattr(self, name) < least:
                 raise UsageError(f"{name} = {getattr(self, name)} is too small: it is at least {least}")
         for name in ("lr", "initial_scale"):
             if not 0 < getattr(self, name) < math.inf:
                 raise UsageError(f"{name} = {getattr(self, name)} must be positive and finite")
-        for name in ("n3", "f2"):
+        for name in ("n3", "f2", "negatives_power"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UsageError(f"{name} = {getattr(self, name)} must be finite and not negative")
         if self.optimizer not in OPTIMIZERS:
             raise unknown("optimizer", self.optimizer, OPTIMIZERS, way_out=f"Choose from {', '.join(OPTIMIZERS)}.")
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS, way_out=f"Choose from {', '.join(PRECISIONS)}.")
+        if self.negatives_power and not self.negatives:
+            raise UsageError("negatives_power says how negatives are drawn: set negatives too (--negatives 1000)")
         if self.patience and not self.validate_every:
             raise UsageError("patience counts validations: set validate_every too (--validate-every 5)")
 

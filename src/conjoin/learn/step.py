@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from conjoin.learn.fused import FusedStep
-
 from conjoin.algebra.forms import ComplEx, FiveStar, Pair
 from conjoin.device import recorded, too_old
 from conjoin.errors import UsageError
 from conjoin.learn.objective import gradients
 from conjoin.learn.recipe import Recipe
+from conjoin.learn.rowwise import rowwise_step
+from conjoin.learn.update import RowUpdate
 from conjoin.model.model import Model
+from conjoin.model.shared import Sample
+
+if TYPE_CHECKING:
+    from conjoin.learn.fused import FusedStep
 
 REHEARSALS = 3
 """Plain steps before recording: they create gradient buffers, optimiser state and library handles."""
@@ -39,6 +42,9 @@ class Step:
         if self.obstacle and recipe.precision == "bf16" and model.device.type == "cuda":
             raise UsageError(f"precision bf16 is not possible here ({self.obstacle}): use fp32, or tf32 on a GPU")
         self._fused = None if self.obstacle else _fused(model, recipe, self.optimizer)
+        self._update: RowUpdate | None = None
+        if self._fused is None and (recipe.negatives or model.entities.in_tiles(recipe.batch)):
+            self._update = RowUpdate(self.optimizer, model.entities.weight)
         self._rehearsed = 0
         self._replay: Callable[[Tensor], Tensor] | None = None
 
@@ -56,11 +62,16 @@ class Step:
         """An epoch's questions (M, 3), in their order, as inputs of steps: for fused steps, their numbers."""
         return self._fused.batches(queries) if self._fused else torch.split(queries, self.recipe.batch)
 
-    def __call__(self, batch: Tensor | int) -> Tensor:
+    def __call__(self, batch: Tensor | int, sample: Sample | None = None) -> Tensor:
         if self._fused:
             assert isinstance(batch, int)
             return self._fused(batch)
         assert isinstance(batch, Tensor)
+        if self._update is not None:
+            h, r, t = batch.unbind(dim=1)
+            costs = rowwise_step(self.model, h, r, t, self.recipe, update=self._update, sample=sample)
+            self.optimizer.step()
+            return costs
         if self.model.device.type != "cuda" or len(batch) != self.recipe.batch:
             return self._plain(batch)
         if self._rehearsed < REHEARSALS:
@@ -87,6 +98,10 @@ def why_not(model: Model, recipe: Recipe) -> str | None:
     """What keeps a model from being trained by fused kernels, in words; None where nothing does."""
     if model.device.type != "cuda":
         return "fused kernels need a CUDA device"
+    if recipe.negatives:
+        return "the softmax is sampled"
+    if not model.entities.whole:
+        return "several processes share the table"
     if recipe.precision == "fp32":
         return "precision fp32 asks for plain float32 products"
     if model.relations.dtype != torch.float32:

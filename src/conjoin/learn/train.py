@@ -13,6 +13,7 @@ from torch import Tensor
 from conjoin.device import matmul_precision, synchronize, threads_for
 from conjoin.errors import Diverged, UsageError
 from conjoin.graph.graph import Graph
+from conjoin.learn.negatives import Negatives
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step
 from conjoin.model.initial import generator
@@ -60,6 +61,7 @@ class Training(Iterator[Epoch]):
         self.step = Step(model, recipe)
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] = {}
+        self._negatives = Negatives(graph, recipe, device=model.device) if recipe.negatives else None
         self._queries = torch.from_numpy(graph.queries("train")).to(model.device)
 
     @property
@@ -73,7 +75,8 @@ class Training(Iterator[Epoch]):
         number = self.progress.epoch + 1
         synchronize(self.model.device)
         start = time.perf_counter()
-        products = 6 * self.recipe.batch * self.model.entities.weight.numel()
+        width = self.model.entities.weight.shape[1]
+        products = 6 * self.recipe.batch * width * (self.recipe.negatives or len(self.model.entities.weight))
         with matmul_precision(self.recipe.precision), threads_for(products):
             loss, penalty = self._pass(number)
         seconds = time.perf_counter() - start
@@ -84,8 +87,11 @@ class Training(Iterator[Epoch]):
 
     def _pass(self, number: int) -> tuple[float, float]:
         order = torch.randperm(len(self._queries), generator=generator(self.seed, "order", number))
-        batches = self.step.batches(self._queries[order.to(self.model.device)])
-        costs = [self.step(batch) for batch in self.track(batches, f"epoch {number}", len(batches))]
+        if self._negatives:
+            costs, count = self._sampled_steps(number, order, self._negatives)
+        else:
+            batches = self.step.batches(self._queries[order.to(self.model.device)])
+            costs, count = [self.step(b) for b in self.track(batches, f"epoch {number}", len(batches))], len(batches)
         per_step = torch.stack(costs).cpu().double().numpy()
         bad = np.flatnonzero(~np.isfinite(per_step).all(axis=1))
         if len(bad):
@@ -93,9 +99,19 @@ class Training(Iterator[Epoch]):
                 f"the loss is not finite at step {bad[0] + 1} of epoch {number}: the model has diverged. "
                 f"Likely cause: lr = {self.recipe.lr} is too large for this data; try a tenth of it, or a larger n3."
             )
-        weights = np.diff(np.minimum(np.arange(len(batches) + 1) * self.recipe.batch, len(order))) / len(order)
+        weights = np.diff(np.minimum(np.arange(count + 1) * self.recipe.batch, len(order))) / len(order)
         nll, penalty = weights @ per_step
         return float(nll), float(penalty)
+
+    def _sampled_steps(self, number: int, order: Tensor, negatives: Negatives) -> tuple[list[Tensor], int]:
+        """The costs of an epoch's steps. Examples are picked batch by batch: sampling is for graphs that are large."""
+        source = generator(self.seed, "negatives", number)
+        batches = torch.split(order.to(self.model.device), self.recipe.batch)
+        costs = []
+        for batch in self.track(batches, f"epoch {number}", len(batches)):
+            examples = self._queries[batch]
+            costs.append(self.step(examples, negatives.draw(examples[:, 2], source)))
+        return costs, len(batches)
 
     def _validated(self, epoch: Epoch) -> Epoch:
         valid = rank(self.model, self.graph, "valid", track=self.track).metrics()

@@ -4,41 +4,142 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from conjoin.errors import RunError
 from conjoin.files import SEAL, replacing
 from conjoin.learn.train import Progress, Training
+from conjoin.model.model import Model
+from conjoin.processes import current
+
+TABLE = "entities.weight"
+BLOCK_BYTES = 64 << 20
+"""How much of a table is in flight while it is written or read."""
+DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.bfloat16: "BF16", torch.int64: "I64"}
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, Any]) -> None:
-    """Write tensors, JSON-able words and a checksum of both to one file, atomically."""
-    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    sealed = {**words, SEAL: _digest(on_cpu, words)}
-    with replacing(path) as aside:
-        aside.touch()
-        usual = aside.stat().st_mode
-        save_file(on_cpu, aside, metadata={"conjoin": json.dumps(sealed, sort_keys=True)})
-        aside.chmod(usual)
+def save_tensors(path: Path, tensors: Mapping[str, Tensor | Streamed], words: Mapping[str, Any]) -> None:
+    """Write tensors, JSON-able words and a checksum of both to one file, atomically, a block of rows at a time."""
+    streams = {name: t if isinstance(t, Streamed) else _streamed(t) for name, t in sorted(tensors.items())}
+    place, header = 0, {}
+    for name, stream in streams.items():
+        length = math.prod(stream.shape) * stream.dtype.itemsize
+        spelled = {"dtype": DTYPES[stream.dtype], "shape": list(stream.shape), "data_offsets": [place, place + length]}
+        place, header[name] = place + length, spelled
+    with replacing(path) as aside, aside.open("wb") as file:
+        file.write(_header(header, {**words, SEAL: "0" * 64}))
+        digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
+        for name, stream in streams.items():
+            digest.update(_introduced(name, stream.dtype, stream.shape))
+            for block in stream.blocks():
+                octets = _octets(block)
+                digest.update(octets)
+                file.write(octets)
+        file.seek(0)
+        file.write(_header(header, {**words, SEAL: digest.hexdigest()}))
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A tensor that comes in blocks along its first dimension, so that it need not be anywhere whole."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    blocks: Callable[[], Iterator[Tensor]]
+
+
+def save_model(path: Path, model: Model, weights: Mapping[str, Tensor], words: Mapping[str, Any]) -> None:
+    """Write a model's weights as one file, from however many processes hold them; the first one writes."""
+    table = model.entities
+    held = weights[TABLE]
+    size = max(1, BLOCK_BYTES // (held.element_size() * held.shape[1]))
+    whole = Streamed(held.dtype, (len(table), held.shape[1]), lambda: table.blocks(held, size))
+    if current().is_first:
+        save_tensors(path, {**weights, TABLE: whole}, words)
+    else:
+        for _ in whole.blocks():
+            pass
+
+
+def load_model(path: Path, model: Model) -> None:
+    """Fill a model from such a file, a block of rows at a time; every process takes what is its own."""
+    digest = hashlib.sha256()
+    with _reading(path) as (stored, words):
+        seal = words.pop(SEAL)
+        digest.update(json.dumps(words, sort_keys=True).encode())
+        wanted = {TABLE: (len(model.entities), 2 * model.rank), "relations": tuple(model.relations.shape)}
+        names = sorted(stored.keys())
+        for name in names:
+            rows = stored.get_slice(name)
+            shape = tuple(rows.get_shape())
+            if wanted.get(name) != shape or names != sorted(wanted):
+                raise RunError(f"{path} does not fit its run: {name} has the shape {shape}")
+            size = max(1, BLOCK_BYTES // (4 * shape[1]))
+            for start in range(0, max(1, shape[0]), size):
+                block = rows[start : start + size]
+                if start == 0:
+                    digest.update(_introduced(name, block.dtype, shape))
+                digest.update(_octets(block))
+                if name == TABLE:
+                    model.entities.put(start, block)
+                else:
+                    model.relations.detach()[start : start + size] = block
+    if seal != digest.hexdigest():
+        raise RunError(f"{path} is damaged: its content does not fit its own checksum; delete the folder and run again")
+
+
+def _header(tensors: Mapping[str, Any], words: Mapping[str, Any]) -> bytes:
+    """The head of a safetensors file: its length, then JSON, filled up with blanks to eight bytes."""
+    named = {"__metadata__": {"conjoin": json.dumps(words, sort_keys=True)}, **tensors}
+    spelled = json.dumps(named, separators=(",", ":")).encode()
+    spelled += b" " * (-len(spelled) % 8)
+    return len(spelled).to_bytes(8, "little") + spelled
+
+
+def _streamed(tensor: Tensor) -> Streamed:
+    whole = tensor.detach()
+    if whole.ndim == 0:
+        return Streamed(whole.dtype, (), lambda: iter([whole.reshape(1)]))
+    size = max(1, BLOCK_BYTES * len(whole) // max(1, whole.nbytes))
+    starts = range(0, len(whole), size)
+    return Streamed(whole.dtype, tuple(whole.shape), lambda: (whole[start : start + size] for start in starts))
+
+
+def _octets(block: Tensor) -> Any:
+    return block.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+
+def _introduced(name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> bytes:
+    return f"/{name} {dtype} {shape}/".encode()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The open file and its words, the seal among them."""
+    try:
+        with safe_open(path, framework="pt") as stored:
+            words = json.loads((stored.metadata() or {})["conjoin"])
+            if SEAL not in words:
+                raise KeyError(SEAL)
+            yield stored, words
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read as weights ({error}): delete the folder and run again") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The inverse of `save_tensors`."""
-    try:
-        with safe_open(path, framework="pt") as stored:
-            words = json.loads((stored.metadata() or {})["conjoin"])
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+    with _reading(path) as (stored, words):
         seal = words.pop(SEAL)
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise RunError(f"{path} cannot be read as weights ({error}): delete the folder and run again") from error
+        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     if seal != _digest(tensors, words):
         raise RunError(f"{path} is damaged: its content does not fit its own checksum; delete the folder and run again")
     return tensors, words
@@ -47,8 +148,8 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def _digest(tensors: Mapping[str, Tensor], words: Mapping[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
-        digest.update(f"/{name} {tensor.dtype} {tuple(tensor.shape)}/".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(_introduced(name, tensor.dtype, tuple(tensor.shape)))
+        digest.update(_octets(tensor))
     return digest.hexdigest()
 
 
@@ -61,18 +162,28 @@ def save_checkpoint(path: Path, training: Training) -> None:
     save_tensors(path, tensors, {"progress": asdict(training.progress)})
 
 
+def saved_epoch(path: Path) -> int:
+    """The epoch after which a checkpoint was written."""
+    with _reading(path) as (_, words):
+        return int(words["progress"]["epoch"])
+
+
 def load_checkpoint(path: Path, training: Training) -> None:
     """Put a training where the checkpoint left it."""
     tensors, words = load_tensors(path)
     try:
+        table = training.model.entities
         training.model.load_state_dict(_under("model", tensors))
         training.best_weights = {
-            name: tensor.to(training.model.device) for name, tensor in _under("best", tensors).items()
+            name: (table.cut(tensor) if name == TABLE else tensor).to(training.model.device, copy=True)
+            for name, tensor in _under("best", tensors).items()
         }
         slots: dict[int, dict[str, Tensor]] = {}
+        parameters = list(training.model.parameters())
         for name, tensor in _under("optimizer", tensors).items():
             number, slot = name.split(".", 1)
-            slots.setdefault(int(number), {})[slot] = tensor
+            grows = tensor.ndim == 2 and parameters[int(number)] is table.weight
+            slots.setdefault(int(number), {})[slot] = table.cut(tensor) if grows else tensor
         groups = training.step.optimizer.state_dict()["param_groups"]
         training.step.optimizer.load_state_dict({"state": slots, "param_groups": groups})
         training.progress = Progress(**words["progress"])

@@ -7,11 +7,15 @@ rows of a whole table would have, and so that every form shares the entity table
 from __future__ import annotations
 
 import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
 
 BLOCK = 1 << 14
+MANY = 64
+"""Blocks from which on several threads draw them."""
 GRAIN = 16
 """torch.randn draws sixteen numbers at a time and draws the last sixteen again when they end in the middle: with a
 multiple of sixteen rows the first numbers do not depend on how many are drawn."""
@@ -27,6 +31,25 @@ def normal_rows(start: int, stop: int, width: int, *, seed: int, stream: str, sc
         low = max(start, first)
         rows[low - start : first + len(drawn) - start] = drawn[low - first :]
     return rows.mul_(scale)
+
+
+def fill_normal(rows: Tensor, first: int, *, seed: int, stream: str, scale: float) -> None:
+    """Fill a table of any type on any device with the rows from `first` on, a block at a time."""
+    stop = first + len(rows)
+    starts = [max(first, block * BLOCK) for block in range(first // BLOCK, -(-stop // BLOCK))]
+
+    def fill(start: int) -> None:
+        end = min(stop, (start // BLOCK + 1) * BLOCK)
+        rows[start - first : end - first] = normal_rows(
+            start, end, rows.shape[1], seed=seed, stream=stream, scale=scale
+        ).to(rows.dtype)
+
+    if len(starts) < MANY:
+        for start in starts:
+            fill(start)
+        return
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        list(pool.map(fill, starts))
 
 
 def generator(seed: int, stream: str, number: int) -> torch.Generator:

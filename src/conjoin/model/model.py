@@ -8,14 +8,19 @@ from torch import Tensor, nn
 from conjoin.algebra.forms import Form
 from conjoin.algebra.notation import form as form_of
 from conjoin.errors import UsageError
-from conjoin.model.initial import normal_rows
+from conjoin.model.initial import fill_normal
+from conjoin.model.rows import with_room_for
+from conjoin.model.sharded import ShardedTable
 from conjoin.model.table import EntityTable
+from conjoin.processes import current
 
 INITIAL_SCALE = 1e-3
 
 
 class Model(nn.Module):
     """Numbers for a form: entities (n_entities, 2·rank), relations and reciprocals (2·n_relations, form.reals(rank)).
+
+    Without a seed they are zero, to be filled from a file.
 
     >>> model = Model("complex-conj", 14541, 237, rank=500)
     >>> model.n_parameters
@@ -29,7 +34,7 @@ class Model(nn.Module):
         n_relations: int,
         *,
         rank: int,
-        seed: int = 0,
+        seed: int | None = 0,
         dtype: torch.dtype = torch.float32,
         scale: float = INITIAL_SCALE,
         device: torch.device | str | None = None,
@@ -42,10 +47,18 @@ class Model(nn.Module):
             raise UsageError(f"a model needs entities and relations, got {n_entities} and {n_relations}")
         self.rank = rank
         self.n_relations = n_relations
-        entities = normal_rows(0, n_entities, 2 * rank, seed=seed, stream="entities", scale=scale)
-        width = self.form.reals(rank)
-        relations = normal_rows(0, 2 * n_relations, width, seed=seed, stream="relations", scale=scale)
-        self.entities = EntityTable(entities.to(device=device, dtype=dtype), budget=budget)
+        mesh = current()
+        first, stop = mesh.span(n_entities)
+        rows = with_room_for(stop - first, 2 * rank, dtype=dtype, device=device)
+        relations = torch.zeros(2 * n_relations, self.form.reals(rank))
+        if seed is not None:
+            fill_normal(rows, first, seed=seed, stream="entities", scale=scale)
+            fill_normal(relations, 0, seed=seed, stream="relations", scale=scale)
+        self.entities = (
+            EntityTable(rows, budget=budget)
+            if mesh.count == 1
+            else ShardedTable(rows, n_entities, mesh=mesh, budget=budget)
+        )
         self.relations = nn.Parameter(relations.to(device=device, dtype=dtype))
 
     @property
@@ -55,7 +68,7 @@ class Model(nn.Module):
     @property
     def n_parameters(self) -> int:
         """Stored real numbers, reciprocal relations included."""
-        return self.entities.weight.numel() + self.relations.numel()
+        return len(self.entities) * 2 * self.rank + self.relations.numel()
 
     @property
     def n_relation_parameters(self) -> int:

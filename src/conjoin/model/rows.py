@@ -23,12 +23,22 @@ def add_rows(table: Tensor, ids: Tensor, rows: Tensor) -> None:
 
 
 def with_room(rows: Tensor) -> Tensor:
-    """The rows, moved on a GPU to memory of their own that goes on with zero rows up to a multiple of GRAIN."""
-    if not rows.is_cuda:
+    """The rows, moved on a GPU to memory of their own that goes on with zero rows up to a multiple of GRAIN.
+
+    Rows that stand in such memory already stay there.
+    """
+    if not rows.is_cuda or (rows.storage_offset() == 0 and len(with_its_room(rows)) == -(-len(rows) // GRAIN) * GRAIN):
         return rows
     storage = rows.new_zeros(-(-len(rows) // GRAIN) * GRAIN, rows.shape[1])
     storage[: len(rows)] = rows
     return storage[: len(rows)]
+
+
+def with_room_for(rows: int, width: int, *, dtype: torch.dtype, device: torch.device | str | None) -> Tensor:
+    """Rows to be filled, with their room behind them."""
+    place = torch.device(device or "cpu")
+    length = -(-rows // GRAIN) * GRAIN if place.type == "cuda" else rows
+    return torch.zeros(length, width, dtype=dtype, device=place)[:rows]
 
 
 def with_its_room(rows: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ is decided here and nowhere else, from sizes alone, so that a run gives the same
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any, NamedTuple, cast
 
@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from conjoin.errors import Diverged
-from conjoin.model.rows import GRAIN, with_its_room, with_room
+from conjoin.model.rows import GRAIN, add_rows, with_its_room, with_room
+from conjoin.model.shared import Sample, sampled_softmax, shared_softmax
 from conjoin.model.softmax import chunked_softmax, dense_softmax
 from conjoin.model.tiled import tile_rows, tiled_softmax
 
@@ -41,6 +42,9 @@ class EntityTable(nn.Module):
     `budget` bounds the bytes of a batch × entities buffer; the default depends on the kind of device only.
     """
 
+    whole = True
+    """Are all rows in this process?"""
+
     def __init__(self, rows: Tensor, *, budget: int | None = None) -> None:
         super().__init__()
         self.weight = nn.Parameter(with_room(rows))
@@ -57,6 +61,35 @@ class EntityTable(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """Look up rows, (B, w); differentiable."""
         return self.weight[ids]
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Look up rows, (B, w), as plain numbers."""
+        return self.weight.detach()[ids]
+
+    def owned(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Which of the ids are rows of `weight`, by their places in `ids`, and which rows those are."""
+        return torch.arange(len(ids), device=ids.device), ids
+
+    def add_to(self, gradient: Tensor, ids: Tensor, rows: Tensor) -> None:
+        """gradient[ids[i]] += rows[i] in a gradient of `weight`."""
+        add_rows(gradient, ids, rows)
+
+    def cut(self, whole: Tensor) -> Tensor:
+        """The rows of `weight` out of a whole table."""
+        return whole
+
+    def put(self, start: int, rows: Tensor) -> None:
+        """Write the rows from `start` on of the whole table."""
+        self.weight.detach()[start : start + len(rows)] = rows
+
+    def blocks(self, held: Tensor, size: int) -> Iterator[Tensor]:
+        """The whole of a table that is held like `weight`, in blocks of at most `size` rows, in order."""
+        for start in range(0, len(held), size):
+            yield held[start : start + size]
+
+    def cosines(self, row: Tensor) -> Tensor:
+        """The cosine of every entity's row (N,) with one row (w,)."""
+        return torch.nn.functional.cosine_similarity(self.weight.detach(), row[None], dim=1)
 
     def scores(self, q: Tensor) -> Tensor:
         """The whole (B, N) matrix of scores; differentiable. For small batches."""
@@ -86,6 +119,24 @@ class EntityTable(nn.Module):
         if self._bytes_per_question * len(q) <= self.bytes_allowed:
             return dense_softmax(q, table, t, out=out)
         return chunked_softmax(q, table, t, out=out, chunk=self._chunk(len(q)))
+
+    def in_tiles(self, batch: int) -> bool:
+        """Should a step on such a batch go through the table tile by tile, so that its gradient never exists whole?"""
+        return min(self._bytes_per_question * batch, self.weight.nbytes) > self.bytes_allowed
+
+    def softmax_by_tiles(self, q: Tensor, t: Tensor, *, take: Callable[[int, Tensor], None]) -> tuple[Tensor, Tensor]:
+        """As `softmax`, but the gradient is handed to `take` tile by tile: first row of `weight`, gradient.
+
+        What `take` does to those rows is not seen by the result.
+        """
+        return shared_softmax(q, self.weight.detach(), t, chunk=self._piece(len(q)), take=take)
+
+    def sampled_softmax(
+        self, q: Tensor, t: Tensor, sample: Sample, *, take: Callable[[Tensor, Tensor], None]
+    ) -> tuple[Tensor, Tensor]:
+        """As `softmax`, against a sample of the entities; `take` gets rows of `weight`, repeated ones too, and their
+        gradients."""
+        return sampled_softmax(q, self.weight.detach(), t, sample, take=take)
 
     def nll(self, q: Tensor, t: Tensor) -> Tensor:
         """Mean negative log-likelihood of targets t against all entities; differentiable in q and the table."""
@@ -122,7 +173,7 @@ class EntityTable(nn.Module):
         padded = torch.nn.functional.pad(q, (0, 0, 0, max(0, FEWEST - len(q))))
         counts = count(padded @ with_its_room(self.weight.detach()).T, t, hidden, len(self))
         if counts is None:
-            raise _diverged()
+            raise diverged()
         return Standing(*counts)
 
     def best(self, q: Tensor, k: int, hidden: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
@@ -163,6 +214,10 @@ class EntityTable(nn.Module):
             self._scratch = self.weight.detach().new_empty(wanted)
         return self._scratch[:wanted]
 
+    def _piece(self, batch: int) -> int:
+        """Entities of a tile whose rows are changed at once."""
+        return self._chunk(batch) if self.weight.is_cuda else self._tile(batch)
+
     def _chunk(self, batch: int) -> int:
         chunk = self.bytes_allowed // (batch * self.weight.element_size())
         return max(1, chunk // GRAIN * GRAIN or chunk)
@@ -170,7 +225,7 @@ class EntityTable(nn.Module):
     def _blocks(self, q: Tensor) -> _Blocks:
         """All scores, in blocks of (B, columns): the number of their first entity, and the scores."""
         columns = self.bytes_allowed // (2 * max(FEWEST, len(q)) * self.weight.element_size())
-        return _Blocks(q, self.weight.detach(), max(EDGE, min(len(self), columns) // EDGE * EDGE))
+        return _Blocks(q, self.weight.detach(), max(EDGE, min(len(self.weight), columns) // EDGE * EDGE))
 
 
 class _Blocks:
@@ -201,11 +256,11 @@ class _Blocks:
         scores = (self.q @ self.table[start : start + columns].T)[: self.questions]
         low, high = torch.aminmax(scores)
         if not bool(torch.isfinite(low) & torch.isfinite(high)):
-            raise _diverged()
+            raise diverged()
         return scores
 
 
-def _diverged() -> Diverged:
+def diverged() -> Diverged:
     return Diverged(
         "a score is not a finite number, so no rank is meaningful: the model has diverged. "
         "Train again with a smaller learning rate or a larger regulariser (--lr, --n3)."

@@ -17,7 +17,7 @@ from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph, Vocabulary
 from conjoin.serve.calibration import FILE as CALIBRATION
 from conjoin.serve.calibration import read_calibration
-from conjoin.serve.predictor import Predictor, open_run, reported_weights
+from conjoin.serve.predictor import Predictor, open_run, verified
 from conjoin.study.folder import RunFolder
 
 Rows = npt.NDArray[np.float32]
@@ -30,15 +30,16 @@ def export(run: str | Path, out: str | Path, *, format: str = "safetensors", wei
     source, target = RunFolder(Path(run)), Path(out)
     if target.resolve() == source.path.resolve():
         raise UsageError(f"{target} is the run itself: export to another folder")
-    predictor = open_run(source.path, weights=weights)
+    chosen, graph = verified(source, weights)
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{target} cannot be written to ({error.strerror or error}): choose another folder") from error
     if format == "safetensors":
-        return _bundle(source, target, reported_weights(source, weights), predictor.graph)
+        return _bundle(source, target, chosen, graph)
     suffix, write = TABLES[format]
-    files = {target / f"{stem}{suffix}": (vocabulary, rows) for stem, vocabulary, rows in _tables(predictor)}
+    tables = _tables(open_run(source.path, weights=chosen))
+    files = {target / f"{stem}{suffix}": (vocabulary, rows) for stem, vocabulary, rows in tables}
     for file, (vocabulary, rows) in files.items():
         with replacing(file) as aside:
             write(aside, vocabulary, rows)

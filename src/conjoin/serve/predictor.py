@@ -16,7 +16,7 @@ from torch import Tensor
 from conjoin.errors import RunError, UsageError, unknown
 from conjoin.graph.files.store import open_graph
 from conjoin.graph.graph import Graph, Ids, Vocabulary
-from conjoin.learn.weights import load_tensors
+from conjoin.learn.weights import load_model
 from conjoin.model.model import Model
 from conjoin.model.table import EntityTable
 from conjoin.serve.calibration import Calibration, Reals, read_calibration
@@ -176,10 +176,10 @@ class Predictor:
         """The k entities whose rows point in the most similar direction (cosine); the entity itself is left out."""
         _check(k)
         e = self.graph.entities.find(entity)
-        rows = self.model.entities.weight
-        cosines = torch.nn.functional.cosine_similarity(rows, rows[e : e + 1], dim=1)
+        table = self.model.entities
+        cosines = table.cosines(table.rows(torch.tensor([e], device=self.model.device))[0])
         cosines[e] = -torch.inf
-        best = torch.topk(cosines, min(k, len(rows) - 1))
+        best = torch.topk(cosines, min(k, len(table) - 1))
         linked = self._linked(e)
         names = self.graph.entities
         return [
@@ -214,7 +214,8 @@ class Predictor:
             q = self.model.query(torch.full_like(relations, asked.e), relations)
             facts = [(asked.e, r, asked.t) for r in range(len(relations))]
             known = np.flatnonzero(self.graph.known.contains(np.array(facts, dtype=np.int64)))
-            return (q @ self.model.entities.weight[asked.t]).cpu().numpy(), known
+            tail = self.model.entities.rows(torch.tensor([asked.t], device=self.model.device))[0]
+            return (q @ tail).cpu().numpy(), known
         h, r = (torch.tensor([number], device=self.model.device) for number in asked[:2])
         return self.model.scores(h, r)[0].cpu().numpy(), self.graph.known.tails_of(asked.e, asked.r)
 
@@ -223,7 +224,7 @@ class Predictor:
         h, r = torch.from_numpy(queries).to(device).unbind(dim=1)
         question, entity = self.graph.known.pairs(queries[:, 0], queries[:, 1])
         if chosen is not None:
-            table = EntityTable(table.weight[torch.from_numpy(chosen).to(device)], budget=table.budget)
+            table = EntityTable(table.rows(torch.from_numpy(chosen).to(device)), budget=table.budget)
             place = np.minimum(np.searchsorted(chosen, entity), len(chosen) - 1)
             inside = chosen[place] == entity
             question, entity = question[inside], place[inside]
@@ -266,7 +267,7 @@ class Predictor:
         pairs = self.graph.known.pairs(host[:, 0], host[:, 1])
         hidden = torch.from_numpy(pairs[0]).to(q.device), torch.from_numpy(pairs[1]).to(q.device)
         better = self.model.entities.standing(q, t, hidden).better
-        scores = (q * self.model.entities.weight[t]).sum(dim=1).cpu().numpy()
+        scores = (q * self.model.entities.rows(t)).sum(dim=1).cpu().numpy()
         known = self.graph.known.contains(host)
         entities, relations = self.graph.entities, self.graph.relations
         columns = scores.tolist(), better.tolist(), known.tolist(), self.probabilities(host[:, 1], scores)
@@ -318,23 +319,25 @@ def open_run(run: str | Path, *, weights: str | None = None, device: str = "cpu"
     A calibration of these weights in the folder is opened with it.
     """
     folder = RunFolder(Path(run))
+    reported, graph = verified(folder, weights)
+    settings = folder.run
+    model = Model(settings.form, graph.n_entities, graph.n_relations, rank=settings.rank, seed=None, device=device)
+    load_model(folder.weights_file(reported), model)
+    calibration = read_calibration(folder, graph, reported)
+    return Predictor(model, graph, calibration=calibration, settings=settings)
+
+
+def verified(folder: RunFolder, weights: str | None) -> tuple[str, Graph]:
+    """Which weights of a folder are asked for, and its graph, once the files are shown to be those of the run."""
     if not folder.path.is_dir():
         raise RunError(f"there is no run folder {folder.path}: `conjoin train … -o {folder.path}` makes one")
     settings = folder.run
     reported = reported_weights(folder, weights)
-    file = folder.weights_file(reported)
-    folder.verify(file)
+    folder.verify(folder.weights_file(reported))
     graph = open_graph(folder.graph_folder)
     if graph.checksum != settings.checksum:
         raise RunError(f"the graph in {folder.graph_folder} is not the one that the run was trained on")
-    model = Model(settings.form, graph.n_entities, graph.n_relations, rank=settings.rank)
-    tensors, _ = load_tensors(file)
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise RunError(f"{file} does not fit its run: {error}") from error
-    calibration = read_calibration(folder, graph, reported)
-    return Predictor(model.to(device), graph, calibration=calibration, settings=settings)
+    return reported, graph
 
 
 def reported_weights(folder: RunFolder, wanted: str | None) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,11 @@ from conjoin.errors import RunError
 from conjoin.files import replacing
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph, Split
+from conjoin.learn.shards import load_shards, newest_shards, save_shards
 from conjoin.learn.train import Epoch, Training, train
-from conjoin.learn.weights import load_checkpoint, save_checkpoint, save_tensors
+from conjoin.learn.weights import load_checkpoint, save_checkpoint, save_model, saved_epoch
 from conjoin.model.model import Model
+from conjoin.processes import current
 from conjoin.progress import Track, silent
 from conjoin.ranking.rank import rank
 from conjoin.ranking.ranks import Ranks
@@ -65,22 +69,30 @@ def execute(
     resume: bool = True,
     initial: Mapping[str, Tensor] | None = None,
 ) -> RunFolder:
-    """Bring the run to its end in `folder` and return it. A run with an origin starts from the `initial` weights."""
+    """Bring the run to its end in `folder` and return it. A run with an origin starts from the `initial` weights.
+
+    Where several processes share the run, all of them call this and the first one writes the folder.
+    """
     kept = RunFolder(folder)
     if run.checksum != graph.checksum:
         raise RunError(f"the run is about another graph than {graph.name}: their checksums differ")
-    if _is_done(run, kept):
+    mesh = current()
+    if mesh.agreed(_is_done(run, kept)):
         return kept
-    with kept.locked():
-        if _is_done(run, kept):
+    with kept.locked() if mesh.is_first else nullcontext():
+        if mesh.agreed(_is_done(run, kept)):
             return kept
-        if kept.checkpoint_file.exists() and not resume:
+        if kept.half_done and not resume:
             raise RunError(f"{folder} holds a half-done run: add --resume to continue it, or choose another folder")
         if bool(run.origin) != (initial is not None):
             raise RunError("initial weights belong to a run with an origin, and such a run needs them")
         training = _begin(run, graph, kept, conduct, initial)
         _epochs(training, kept, conduct)
-        kept.finish({**_measure(training, run, kept, conduct), **_costs(training, kept)})
+        measured = _measure(training, run, kept, conduct)
+        peak = int(mesh.most(peak_bytes(training.model.device)))
+        if mesh.is_first:
+            kept.finish({**measured, **_costs(training, kept, peak)})
+        mesh.agreed(0)
     return kept
 
 
@@ -111,26 +123,50 @@ def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct, initial: M
         model.load_state_dict(initial)
     training = train(model, graph, run.recipe, seed=run.seed, track=conduct.track)
     environment = {"conjoin": __version__, "path": training.step.path, **describe(model.device)}
-    kept.tidy()
-    kept.begin(run, environment, conduct.command)
-    if conduct.keep_model:
-        save_graph(graph, kept.graph_folder)
-    if kept.checkpoint_file.exists():
-        load_checkpoint(kept.checkpoint_file, training)
-    kept.keep_events_until(training.progress.epoch)
+    mesh = current()
+    if mesh.count > 1:
+        environment |= {"processes": mesh.count, "replicas": mesh.replicas}
+    if mesh.is_first:
+        kept.tidy()
+        kept.begin(run, environment, conduct.command)
+        if conduct.keep_model:
+            save_graph(graph, kept.graph_folder)
+    _go_on(training, kept)
+    if mesh.is_first:
+        kept.keep_events_until(training.progress.epoch)
     return training
 
 
+def _go_on(training: Training, kept: RunFolder) -> None:
+    """Load the later of the checkpoints that a plain process and several ones may have left."""
+    shards, file = newest_shards(kept.shards_folder), kept.checkpoint_file
+    if shards is not None and (not file.exists() or saved_epoch(file) < int(shards.name)):
+        load_shards(shards, training)
+    elif file.exists():
+        load_checkpoint(file, training)
+
+
+def _save(training: Training, kept: RunFolder) -> None:
+    if current().count > 1:
+        save_shards(kept.shards_folder, training)
+        if current().is_first:
+            kept.checkpoint_file.unlink(missing_ok=True)
+    else:
+        save_checkpoint(kept.checkpoint_file, training)
+        shutil.rmtree(kept.shards_folder, ignore_errors=True)
+
+
 def _epochs(training: Training, kept: RunFolder, conduct: Conduct) -> None:
-    saved = time.monotonic()
+    mesh, saved = current(), time.monotonic()
     for epoch in training:
-        kept.append(event(epoch))
+        if mesh.is_first:
+            kept.append(event(epoch))
         due = conduct.checkpoint_epochs and epoch.number % conduct.checkpoint_epochs == 0
-        if due or time.monotonic() - saved >= 60 * conduct.checkpoint_minutes:
-            save_checkpoint(kept.checkpoint_file, training)
+        if mesh.agreed(due or time.monotonic() - saved >= 60 * conduct.checkpoint_minutes):
+            _save(training, kept)
             saved = time.monotonic()
         conduct.watch(epoch)
-    save_checkpoint(kept.checkpoint_file, training)
+    _save(training, kept)
 
 
 def event(epoch: Epoch) -> dict[str, Any]:
@@ -149,7 +185,7 @@ def _measure(training: Training, run: Run, kept: RunFolder, conduct: Conduct) ->
     for name, (epoch, weights) in versions.items():
         if conduct.keep_model:
             words = {"run": run.id, "form": run.form, "rank": run.rank, "epoch": epoch}
-            save_tensors(kept.weights_file(name), weights, words)
+            save_model(kept.weights_file(name), model, weights, words)
         if epoch not in ranked:
             model.load_state_dict(weights)
             ranked[epoch] = {split: rank(model, training.graph, split, track=conduct.track) for split in MEASURED}
@@ -160,6 +196,8 @@ def _measure(training: Training, run: Run, kept: RunFolder, conduct: Conduct) ->
     shared = conduct.questions
     for split, ranks in ranked[versions[run.weights][0]].items():
         questions = shared and shared / f"questions-{split}-{run.checksum[:8]}.parquet"
+        if not current().is_first:
+            continue
         with replacing(kept.ranks_file(split)) as aside:
             ranks.write(aside, questions=questions)
     reported = measured[run.weights]
@@ -172,7 +210,7 @@ def _measure(training: Training, run: Run, kept: RunFolder, conduct: Conduct) ->
     }
 
 
-def _costs(training: Training, kept: RunFolder) -> dict[str, Any]:
+def _costs(training: Training, kept: RunFolder, peak: int) -> dict[str, Any]:
     seconds = [entry["seconds"] for entry in kept.events]
     model = training.model
     return {
@@ -183,7 +221,7 @@ def _costs(training: Training, kept: RunFolder) -> dict[str, Any]:
         "parameters": model.n_parameters,
         "relation_parameters": model.n_relation_parameters,
         "relation_bytes": model.n_relation_parameters * model.relations.element_size(),
-        "peak_bytes": peak_bytes(model.device),
+        "peak_bytes": peak,
     }
 
 

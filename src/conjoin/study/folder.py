@@ -2,7 +2,7 @@
 
 run.json            everything that determines the numbers, the data's checksum, versions
 events.jsonl        one line per epoch: loss, penalty, seconds, validation
-checkpoint.safetensors   while the run is under way
+checkpoint.safetensors   while the run is under way; checkpoint/ where several processes share it
 model.safetensors   last weights;  best.safetensors  best on valid, where validated
 graph/              vocabularies and triples, so that the folder needs no other file
 ranks-test.parquet  per question: head, relation, tail, direction, better, tied, candidates
@@ -44,6 +44,15 @@ class RunFolder:
     @property
     def checkpoint_file(self) -> Path:
         return self.path / "checkpoint.safetensors"
+
+    @property
+    def shards_folder(self) -> Path:
+        return self.path / "checkpoint"
+
+    @property
+    def half_done(self) -> bool:
+        """Is there a checkpoint to go on from?"""
+        return self.checkpoint_file.exists() or self.shards_folder.is_dir()
 
     @property
     def result_file(self) -> Path:
@@ -150,6 +159,7 @@ class RunFolder:
         checksums = {path.name: sha256_of(path) for path in kept if path != self.checkpoint_file and path.exists()}
         write_sealed(self.result_file, {**result, "files": checksums})
         self.checkpoint_file.unlink(missing_ok=True)
+        shutil.rmtree(self.shards_folder, ignore_errors=True)
 
     def tidy(self) -> None:
         """Remove what a killed process left half-written."""

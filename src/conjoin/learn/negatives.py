@@ -1,0 +1,49 @@
+"""Which entities stand for all others when the softmax is sampled.
+
+K entities are drawn for a batch, shared by its questions. The numbers 0 … N are cut into K strips of equal weight and
+one entity is drawn from each, so that entity e is drawn K·Q(e) times on average, exactly, with little chance involved;
+and where K = N, every entity once: the full softmax. Q is uniform, or proportional to (1 + number of facts)^power.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from conjoin.errors import UsageError
+from conjoin.graph.graph import Graph
+from conjoin.learn.recipe import Recipe
+from conjoin.model.shared import Sample
+
+
+class Negatives:
+    """Draws samples of a graph's entities as a recipe wants them."""
+
+    def __init__(self, graph: Graph, recipe: Recipe, *, device: torch.device) -> None:
+        if recipe.negatives > graph.n_entities:
+            raise UsageError(
+                f"negatives = {recipe.negatives}, but {graph.name} has {graph.n_entities} entities: "
+                "take fewer, or 0 for all of them"
+            )
+        self.count, self.entities, self.device = recipe.negatives, graph.n_entities, device
+        self.cumulative: Tensor | None = None
+        self.log_q: Tensor | None = None
+        if recipe.negatives_power:
+            facts = np.bincount(graph.train[:, [0, 2]].ravel(), minlength=graph.n_entities)
+            log_weight = recipe.negatives_power * np.log1p(facts)
+            self.cumulative = torch.from_numpy(np.exp(log_weight - log_weight.max()).cumsum())
+            self.log_q = torch.from_numpy(log_weight).to(device, torch.get_default_dtype())
+
+    def draw(self, targets: Tensor, source: torch.Generator) -> Sample:
+        """A sample for a batch with these targets."""
+        strips = torch.arange(self.count, dtype=torch.float64)
+        strips += torch.rand(self.count, dtype=torch.float64, generator=source)
+        if self.cumulative is None:
+            ids = (strips * (self.entities / self.count)).long()
+        else:
+            ids = torch.searchsorted(self.cumulative, strips * (self.cumulative[-1] / self.count), right=True)
+        ids = ids.clamp_(max=self.entities - 1).to(self.device)
+        if self.log_q is None:
+            return Sample(ids, *(torch.zeros(len(drawn), device=self.device) for drawn in (ids, targets)))
+        return Sample(ids, self.log_q[ids], self.log_q[targets])

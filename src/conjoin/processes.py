@@ -1,0 +1,257 @@
+"""Several processes that work as one: how they find each other, what they tell each other, how they are started.
+
+`torchrun --nproc-per-node N -m conjoin …` starts them, or `launch`, which does the same on this machine. A process that
+was started alone is a mesh of one: every verb of `Mesh` is then free.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+
+from conjoin.errors import ProcessLost, UsageError
+
+PATIENCE = timedelta(minutes=10)
+"""How long a process waits for another that is silent, as after a machine lost its power. One that dies closes its
+connections, and is noticed at once."""
+COURTESY = 20.0
+"""Seconds that a process which found an error waits for the first one to tell it."""
+TOLD = "conjoin/told"
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Where this process stands: `count` processes are `replicas` copies of a table, each cut into `shards` by rows.
+
+    Questions are divided among replicas, rows among shards. All other work is small and every process does all of it,
+    so that what stands outside the table is the same everywhere.
+    """
+
+    rank: int = 0
+    count: int = 1
+    replicas: int = 1
+    among_shards: Any = None
+    among_replicas: Any = None
+    board: Any = None
+
+    @property
+    def shards(self) -> int:
+        return self.count // self.replicas
+
+    @property
+    def shard(self) -> int:
+        return self.rank % self.shards
+
+    @property
+    def replica(self) -> int:
+        return self.rank // self.shards
+
+    @property
+    def is_first(self) -> bool:
+        """Does this process write files and talk to the person?"""
+        return self.rank == 0
+
+    def span(self, rows: int, shard: int | None = None) -> tuple[int, int]:
+        """First and last + 1 of the rows of a shard, this one's by default; the last shards may be shorter or empty."""
+        size = -(-rows // self.shards)
+        first = min(rows, (self.shard if shard is None else shard) * size)
+        return first, min(rows, first + size)
+
+    def part(self, questions: int) -> slice:
+        """The questions that this replica answers."""
+        size = -(-questions // self.replicas)
+        return slice(min(questions, self.replica * size), min(questions, (self.replica + 1) * size))
+
+    def total(self, x: Tensor) -> Tensor:
+        """The sum over the shards, in place."""
+        return self._reduced(x, dist.ReduceOp.SUM, self.among_shards) if self.shards > 1 else x
+
+    def highest(self, x: Tensor) -> Tensor:
+        """The largest over the shards, in place."""
+        return self._reduced(x, dist.ReduceOp.MAX, self.among_shards) if self.shards > 1 else x
+
+    def over_replicas(self, x: Tensor) -> Tensor:
+        """The sum over the replicas, in place."""
+        return self._reduced(x, dist.ReduceOp.SUM, self.among_replicas) if self.replicas > 1 else x
+
+    def gathered(self, x: Tensor) -> list[Tensor]:
+        """What every shard holds, in their order; all of one shape."""
+        if self.shards == 1:
+            return [x]
+        found = [torch.empty_like(x) for _ in range(self.shards)]
+        with together():
+            dist.all_gather(found, x.contiguous(), group=self.among_shards)
+        return found
+
+    def from_shard(self, x: Tensor, shard: int) -> Tensor:
+        """What that shard holds, in place, for the processes of the first replica."""
+        if self.shards > 1:
+            with together():
+                dist.broadcast(x, self.replica * self.shards + shard, group=self.among_shards)
+        return x
+
+    def agreed(self, value: float) -> float:
+        """The first process's value, whatever the others think."""
+        if self.count == 1:
+            return value
+        told = torch.tensor(value, dtype=torch.float64)
+        with together():
+            dist.broadcast(told, 0)
+        return float(told)
+
+    def most(self, value: float) -> float:
+        """The largest value of any process."""
+        if self.count == 1:
+            return value
+        return float(self._reduced(torch.tensor(value, dtype=torch.float64), dist.ReduceOp.MAX, None))
+
+    def _reduced(self, x: Tensor, operation: Any, group: Any) -> Tensor:
+        with together():
+            dist.all_reduce(x, operation, group=group)
+        return x
+
+
+ALONE = Mesh()
+_current = ALONE
+
+
+def current() -> Mesh:
+    """The mesh that this process belongs to."""
+    return _current
+
+
+@contextmanager
+def joined() -> Iterator[Mesh]:
+    """Be one of the processes that torchrun started, where it did; alone otherwise."""
+    global _current  # noqa: PLW0603 (the process group is as global)
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    cards = torch.accelerator.device_count()
+    place = int(os.environ.get("LOCAL_RANK", "0"))
+    if place < cards:
+        torch.accelerator.set_device_index(place)
+    store, rank, count = next(rendezvous("env://", timeout=PATIENCE))
+    # torchrun may keep its store when it starts the processes again: without this they would look for dead ones.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    board = dist.PrefixStore(f"conjoin/{attempt}", store)  # type: ignore[attr-defined]
+    with together():
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if cards else "gloo", store=board, rank=rank, world_size=count, timeout=PATIENCE
+        )
+    _current = Mesh(rank, count, board=board)
+    try:
+        yield _current
+        dist.destroy_process_group()
+    finally:
+        _current = ALONE
+
+
+def arrange(replicas: int) -> Mesh:
+    """Divide the joined processes into so many replicas of the table, each of them sharded."""
+    global _current  # noqa: PLW0603
+    mesh = _current
+    if replicas < 1 or mesh.count % replicas:
+        raise UsageError(
+            f"{mesh.count} process{'es' * (mesh.count > 1)} cannot hold {replicas} replicas: "
+            "choose a number that divides them (--replicas)"
+        )
+    if replicas == mesh.replicas:
+        return mesh
+    shards = mesh.count // replicas
+    with together():
+        rows = [dist.new_group([r * shards + s for s in range(shards)]) for r in range(replicas)]
+        columns = [dist.new_group([r * shards + s for r in range(replicas)]) for s in range(shards)]
+    replica, shard = mesh.rank // shards, mesh.rank % shards
+    _current = Mesh(mesh.rank, mesh.count, replicas, rows[replica], columns[shard], mesh.board)
+    return _current
+
+
+def restarted() -> bool:
+    """Has torchrun started these processes again after one of them failed?"""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def has_told(mesh: Mesh) -> None:
+    """The first process has said what is wrong: the others may go."""
+    if mesh.board is not None:
+        mesh.board.set(TOLD, "yes")
+
+
+def wait_until_told(mesh: Mesh) -> None:
+    """Do not end before the first process has said what is wrong: whoever ends first stops the others."""
+    give_up = time.monotonic() + COURTESY
+    while mesh.board is not None and time.monotonic() < give_up:
+        try:
+            if mesh.board.check([TOLD]):
+                return
+        except RuntimeError:
+            return
+        time.sleep(0.05)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """What the network says when a process is gone, as an error that names the way out."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except RuntimeError as error:
+        spelled = str(error).strip().splitlines()[0]
+        known = re.search(r"connection (closed|reset|refused)|timed out|timeout", spelled, re.IGNORECASE)
+        reason = known[0].casefold() if known else spelled
+        raise ProcessLost(
+            f"another process of this run is gone ({reason}), so this one stops too. The run goes on from its last "
+            "checkpoint by the same command with --resume, or by itself under torchrun --max-restarts."
+        ) from error
+
+
+def launch(words: Sequence[str], count: int, *, restarts: int = 0) -> int:
+    """Run `conjoin WORDS` as `count` processes of this machine and return the exit code; a lost process ends all."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    if count < 1:
+        raise UsageError(f"{count} processes cannot work: start at least one (--processes)")
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=count,
+        run_id=f"conjoin-{os.getpid()}",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=restarts,
+        start_method="spawn",
+    )
+    try:
+        elastic_launch(config, sys.executable)("-m", "conjoin", *words)
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        if failure.exitcode > 0:
+            return int(failure.exitcode)
+        name = signal.Signals(-failure.exitcode).name
+        raise ProcessLost(
+            f"process {rank} of {count} was killed ({name}), so the others were stopped. "
+            "The run goes on from its last checkpoint by the same command with --resume."
+        ) from error
+    except SignalException as error:
+        raise KeyboardInterrupt from error
+    return 0

@@ -1,0 +1,154 @@
+"""Steps without a gradient of the whole table, and with a sample of it, against the plain step and slow formulas."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.oracle.memory import Allocations
+from torch import Tensor
+
+from conjoin.errors import UsageError
+from conjoin.graph.graph import Graph
+from conjoin.learn.negatives import Negatives
+from conjoin.learn.recipe import Recipe
+from conjoin.learn.step import Step
+from conjoin.learn.train import train
+from conjoin.model.model import Model
+from conjoin.model.shared import Sample
+from conjoin.model.table import EntityTable
+
+CPU = torch.device("cpu")
+OPTIMIZERS = ("adagrad", "adam", "sgd")
+
+
+def model_of(*, budget: int | None = None, entities: int = 30, rank: int = 3) -> Model:
+    return Model("5star-conj", entities, 2, rank=rank, scale=0.5, dtype=torch.float64, budget=budget)
+
+
+def examples(count: int, *, entities: int = 30, seed: int = 0) -> Tensor:
+    source = torch.Generator().manual_seed(seed)
+    return torch.stack([torch.randint(n, (count,), generator=source) for n in (entities, 4, entities)], dim=1)
+
+
+def everyone(model: Model, t: Tensor) -> Sample:
+    return Sample(torch.arange(len(model.entities)), torch.zeros(len(model.entities)), torch.zeros(len(t)))
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.1])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_tiles_and_a_full_sample_end_where_the_plain_step_does(optimizer: str, penalty: float) -> None:
+    settings = {"optimizer": optimizer, "n3": penalty, "batch": 8, "lr": 0.05}
+    plain, tiled, sampled = model_of(), model_of(budget=200), model_of()
+    steps = [
+        Step(plain, Recipe.from_mapping(settings)),
+        Step(tiled, Recipe.from_mapping(settings)),
+        Step(sampled, Recipe.from_mapping({**settings, "negatives": 30})),
+    ]
+    assert not plain.entities.in_tiles(8)
+    assert tiled.entities.in_tiles(8)
+    for number in range(4):
+        batch = examples(8, seed=number)
+        costs = [step(batch) for step in steps[:2]] + [steps[2](batch, everyone(sampled, batch[:, 2]))]
+        torch.testing.assert_close(costs[1], costs[0], rtol=0, atol=1e-12)
+        torch.testing.assert_close(costs[2], costs[0], rtol=0, atol=1e-12)
+    for other in (tiled, sampled):
+        torch.testing.assert_close(other.entities.weight, plain.entities.weight, rtol=0, atol=1e-12)
+        torch.testing.assert_close(other.relations, plain.relations, rtol=0, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 40), st.integers(0, 10**6))
+def test_the_sampled_loss_is_cross_entropy_over_the_target_and_the_sample(batch: int, drawn: int, seed: int) -> None:
+    source = torch.Generator().manual_seed(seed)
+    table = EntityTable(torch.randn(20, 4, dtype=torch.float64, generator=source))
+    q = torch.randn(batch, 4, dtype=torch.float64, generator=source).requires_grad_()
+    t = torch.randint(20, (batch,), generator=source)
+    log_q = torch.randn(20, dtype=torch.float64, generator=source)
+    ids = torch.randint(20, (drawn,), generator=source).sort().values
+    gradient = torch.zeros_like(table.weight)
+
+    def add(rows: Tensor, gradients: Tensor) -> None:
+        gradient.index_add_(0, rows, gradients)
+
+    nll, dq = table.sampled_softmax(q.detach(), t, Sample(ids, log_q[ids], log_q[t]), take=add)
+    losses = []
+    for i in range(batch):
+        target = q[i] @ table.weight[t[i]] - log_q[t[i]]
+        others = [q[i] @ table.weight[e] - log_q[e] for e in ids.tolist() if e != int(t[i])]
+        losses.append(torch.logsumexp(torch.stack([target, *others]), 0) - target)
+    torch.stack(losses).mean().backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(nll, torch.stack(losses).detach())
+    torch.testing.assert_close(dq, q.grad)
+    torch.testing.assert_close(gradient, table.weight.grad)
+
+
+@pytest.mark.parametrize("negatives", [0, 5])
+def test_rows_that_no_one_touches_stay(negatives: int) -> None:
+    """Sampled, only rows of the batch and of the sample change; Adam too leaves the others alone."""
+    for optimizer in OPTIMIZERS:
+        model = model_of()
+        before = model.entities.weight.detach().clone()
+        batch = examples(3)
+        sample = Sample(torch.tensor([1, 1, 29]), torch.zeros(3), torch.zeros(3))
+        recipe = Recipe.from_mapping({"optimizer": optimizer, "negatives": max(negatives, 1), "batch": 3})
+        Step(model, recipe)(batch, sample)
+        changed = set((model.entities.weight != before).any(dim=1).nonzero().squeeze(1).tolist())
+        assert changed == {*batch[:, 0].tolist(), *batch[:, 2].tolist(), 1, 29}
+
+
+def test_a_step_in_tiles_holds_nothing_as_large_as_the_table() -> None:
+    entities, budget = 6000, 64 << 10
+    model = model_of(entities=entities, rank=8, budget=budget)
+    step = Step(model, Recipe(batch=64))
+    with Allocations() as seen:
+        step(examples(64, entities=entities))
+    assert model.entities.weight.grad is None
+    assert seen.largest <= budget
+    assert seen.peak < model.entities.weight.nbytes
+
+
+@pytest.mark.parametrize("power", [0.0, 0.75, 1.0])
+def test_entities_are_drawn_as_often_as_they_should_be(power: float) -> None:
+    facts = [("a", "r", f"e{i}") for i in range(9)] + [("b", "r", "e0"), ("b", "r", "e1")]
+    graph = Graph.from_triples(facts)
+    recipe = Recipe(negatives=4, negatives_power=power)
+    negatives, source = Negatives(graph, recipe, device=CPU), torch.Generator().manual_seed(0)
+    t = torch.tensor([0, 5])
+    drawn = [negatives.draw(t, source) for _ in range(3000)]
+    counts = torch.bincount(torch.cat([sample.ids for sample in drawn]), minlength=graph.n_entities) / 3000
+    degree = torch.bincount(torch.from_numpy(graph.train[:, [0, 2]].ravel()), minlength=graph.n_entities)
+    expected = (1.0 + degree) ** power
+    assert counts.tolist() == pytest.approx((4 * expected / expected.sum()).tolist(), abs=0.04)
+    sample = drawn[0]
+    assert bool((sample.ids.diff() >= 0).all())
+    offset = sample.log_q - expected.log()[sample.ids]
+    assert offset.tolist() == pytest.approx([0.0] * 4, abs=1e-5)
+    assert sample.log_q_of_targets.tolist() == pytest.approx(expected.log()[t].tolist(), abs=1e-5)
+
+
+def test_a_sample_of_everyone_is_everyone() -> None:
+    graph = Graph.from_triples([(f"e{i}", "r", f"e{i + 1}") for i in range(50)])
+    negatives = Negatives(graph, Recipe(negatives=51), device=CPU)
+    for seed in range(20):
+        assert torch.equal(
+            negatives.draw(torch.zeros(1).long(), torch.Generator().manual_seed(seed)).ids, torch.arange(51)
+        )
+
+
+def test_more_negatives_than_entities_are_refused() -> None:
+    graph = Graph.from_triples([("a", "r", "b")])
+    model = Model("complex", 2, 1, rank=2)
+    with pytest.raises(UsageError, match="has 2 entities: take fewer, or 0 for all"):
+        train(model, graph, Recipe(negatives=3))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"negatives": -1}, {"negatives_power": 0.5}, {"negatives": 5, "negatives_power": math.inf}]
+)
+def test_recipes_with_impossible_samples_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="negatives"):
+        Recipe(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,16 @@
+"""The tables of docs/scale.md are those of the results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+
+from write_scale_doc import BLOCK, PAGE, TABLES, filled
+
+
+def test_the_page_is_current() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert filled(text) == text, "run python scripts/write_scale_doc.py"
+    assert {block["name"] for block in BLOCK.finditer(text)} == {*TABLES, "paper"}
