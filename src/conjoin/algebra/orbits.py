@@ -72,7 +72,7 @@ def texts() -> Iterator[FiveStar]:
                     slot: Tie(source, shape.conjugated, shape.negated)
                     for slot, source, shape in zip(derived, sources, shapes, strict=True)
                 }
-                yield FiveStar(**ties)
+                yield FiveStar(**ties, quotient="phase", penalty="full")
 
 
 def canonical(form: FiveStar) -> FiveStar:
