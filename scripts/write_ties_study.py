@@ -1,4 +1,4 @@
-"""Write studies/ties.toml, one row for every distinct way to tie half of {a, b, c, d}: python scripts/write_ties_study.py
+"""Write studies/ties.toml, a row for every distinct way to tie half of a relation: python scripts/write_ties_study.py
 
 The rows come from `conjoin.algebra.orbits`; a test checks that the file is current.
 """
@@ -12,8 +12,8 @@ from conjoin.algebra.orbits import halvings, orbit, paired, representatives
 
 FILE = Path(__file__).resolve().parents[1] / "studies" / "ties.toml"
 HEAD = """\
-# Written by scripts/write_ties_study.py. Every distinct way to tie half of {{a, b, c, d}} by ±, conjugation and position:
-# {sets} sets of matrices, {orbits} models after the symmetry in src/conjoin/algebra/orbits.py. Reduced rank and few epochs.
+# Written by scripts/write_ties_study.py: every distinct way to tie half of {{a, b, c, d}} by ±, conjugation, position,
+# {sets} sets of matrices, {orbits} models after the symmetry in src/conjoin/algebra/orbits.py. Low rank, few epochs.
 # conjoin study run studies/ties.toml --seeds 0            then --seeds 1, --seeds 2
 # main: slots share numbers two by two, as in the paper. ablation: three slots share theirs. control: nothing tied.
 

@@ -62,8 +62,10 @@ def test_real_is_symmetric_imaginary_antisymmetric_conjugate_inverse(form: str) 
 
 @pytest.mark.parametrize("form", ["complex", "complex-conj"])
 def test_multiplications_compose_and_commute(form: str) -> None:
+    def stored(z: Tensor) -> list[Tensor]:
+        return [z, conj(z)] if form == "complex" else [z]
+
     r, s = half, c[:, : K // 2]
-    stored = (lambda z: [z, conj(z)]) if form == "complex" else (lambda z: [z])
     there = query(form, query(form, h, *stored(r)), *stored(s))
     equal(there, query(form, query(form, h, *stored(s)), *stored(r)))
     equal(there, query(form, h, *stored(r * s)))
@@ -115,9 +117,7 @@ def test_without_b_a_five_star_is_symmetric_and_reflects(form: str, slots: tuple
         ("5star-neg", (nothing, b), -(conj(b) ** 2) / b.abs()),
     ],
 )
-def test_without_a_a_five_star_rotates_entities_of_modulus_one(
-    form: str, slots: tuple[Tensor, ...], m: Tensor
-) -> None:
+def test_without_a_a_five_star_rotates_entities_of_modulus_one(form: str, slots: tuple[Tensor, ...], m: Tensor) -> None:
     equal(query(form, on_circle, *slots), m * on_circle)
     equal(query(form, on_circle, *slots), query("complex", on_circle, *m.chunk(2, dim=-1)))
 

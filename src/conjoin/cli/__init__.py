@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from conjoin import __version__
-from conjoin.cli import answers, benching, demo, graphs, mining, planning, refining, runs, serving, studies, tuning
+from conjoin.cli import (
+    answers,
+    benching,
+    demo,
+    graphs,
+    mining,
+    patterns,
+    planning,
+    refining,
+    runs,
+    serving,
+    studies,
+    tuning,
+)
 from conjoin.cli.screen import say
 from conjoin.errors import ConjoinError
 
@@ -28,6 +41,8 @@ VERBS = (
     graphs.fetch,
     graphs.inspect,
     graphs.split,
+    patterns.patterns,
+    patterns.synth,
     graphs.forms,
     runs.train,
     runs.rank,

@@ -1,9 +1,9 @@
 """Which relation follows from a path of two others: r1(x, y) and r2(y, z) give r3(x, z).
 
 A path may run against a relation: in `first` and `second` the number r + n_relations stands for r read backwards.
-Everything is counted exactly, and distinct pairs (x, z) are counted, not paths. The closed paths come from the triangles
-of the graph, of which there are few; how many pairs a path leads to at all is then computed only for the rules that can
-still reach the confidence asked for.
+Everything is counted exactly, and distinct pairs (x, z) are counted, not paths. The closed paths come from the
+triangles of the graph, of which there are few; how many pairs a path leads to at all is then computed only for the
+rules that can still reach the confidence asked for.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _counted(values: Ids) -> tuple[Ids, Ids]:
 
 
 def _paths(pair: Ids, n: int, *, count: Ids, forward: Ids) -> Iterator[tuple[Ids, Ids, Ids]]:
-    """Paths x → y → z beside a link x → z, as places in `pair`: whole groups of one (x, z), a bounded number of rules."""
+    """Paths x → y → z beside a link x → z, as places in `pair`: all of one (x, z) together, a bounded number."""
     corner = _triangles(pair, n)
     side = {(x, y): np.searchsorted(pair, corner[x] * n + corner[y]) for x, y in permutations(range(3), 2)}
     ways = list(permutations(range(3)))

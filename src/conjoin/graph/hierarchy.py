@@ -7,7 +7,7 @@ superiors, a single tree of a forest has by itself). Both are measured, as share
     order    pairs (h, t) that lie on no cycle of the relation, among all its pairs
     parents  children among all pairs: one over the mean number of parents
 
-Parents may stand at the head (has_part) or at the tail (part_of): the side that gives each child fewer parents is taken.
+Parents may stand at the head (has_part) or at the tail (part_of): the side that gives a child fewer parents is taken.
 tree-likeness = order × parents; it is 1 exactly for forests. A relation of depth 1, stars without a second level, is no
 hierarchy however well it is ordered. Self-loops take no part.
 """

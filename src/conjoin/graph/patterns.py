@@ -74,8 +74,9 @@ def distinct(triples: Ids) -> Ids:
 
 def all_links(graph: Graph) -> Ids:
     """The distinct triples of all splits without self-loops, sorted by head, relation and tail."""
-    everything = distinct(np.concatenate([graph.triples(split) for split in SPLITS]))
-    return everything[everything[:, 0] != everything[:, 2]]
+    everything: Ids = distinct(np.concatenate([graph.triples(split) for split in SPLITS]))
+    linked: Ids = everything[everything[:, 0] != everything[:, 2]]
+    return linked
 
 
 def cardinality(graph: Graph) -> Cardinality:

@@ -6,8 +6,8 @@ All triples of the graph are counted, whichever split holds them; a self-loop is
     antisymmetric  (h, t) without (t, h). Confidence: among the pairs that could have been reversed, where t is the head
                    of some pair and h the tail of some pair. Heads and tails that never mix are no evidence.
     inverse        (h, t) whose (t, h) is in another relation. Confidence: the smaller share of the two relations.
-    composition    (x, z) joined by a path of two relations. Confidence: among all (x, z) that the path joins. A relation
-                   counts as composed where such a path also joins half of its own pairs (coverage).
+    composition    (x, z) joined by a path of two relations. Confidence: among all (x, z) that the path joins. A
+                   relation counts as composed where such a path also joins half of its own pairs (coverage).
     hierarchy      pairs; confidence is the tree-likeness of hierarchy.py, and the depth is at least 2.
 """
 
@@ -106,7 +106,8 @@ class Portrait:
     @cached_property
     def plain(self) -> Flags:
         """Relations that show no pattern."""
-        return ~np.logical_or.reduce([self.has[name] for name in PATTERNS])
+        plain: Flags = ~np.any([self.has[name] for name in PATTERNS], axis=0)
+        return plain
 
     def groups(self, relations: Ids) -> dict[str, Flags]:
         """For questions with these relations: which belong to a pattern. Groups overlap; empty ones are left out."""
@@ -204,7 +205,7 @@ def _reversals(graph: Graph, links: Ids, pairs: Ids) -> tuple[Evidence, Evidence
     """Pairs that occur reversed, and pairs that do not though they could."""
     n, r = graph.n_entities, graph.n_relations
     place = links[:, 1] * n
-    reversed_too = _among(place + links[:, 2], place + links[:, 0], links, n)
+    reversed_too = _among(place + links[:, 2], place + links[:, 0])
     possible = np.isin(place + links[:, 2], place + links[:, 0]) & np.isin(place + links[:, 0], place + links[:, 2])
 
     def count(chosen: Flags) -> Ids:
@@ -215,11 +216,11 @@ def _reversals(graph: Graph, links: Ids, pairs: Ids) -> tuple[Evidence, Evidence
     return Evidence(both, both / np.maximum(pairs, 1)), Evidence(missing, missing / np.maximum(open_ones, 1))
 
 
-def _among(heads: Ids, tails: Ids, links: Ids, n: int) -> Flags:
-    """Is (t, r, h) a link, for each link (h, r, t)? `heads` and `tails` are r·n + t and r·n + h."""
+def _among(heads: Ids, tails: Ids) -> Flags:
+    """Is (t, r, h) a link, for each link (h, r, t)? `heads` holds r·n + t and `tails` r·n + h."""
     # Two numbers below n² · relations could overflow together: places are renumbered before they are joined.
     places, index = np.unique(np.concatenate([heads, tails]), return_inverse=True)
-    t, h = index[: len(links)], index[len(links) :]
+    t, h = index[: len(heads)], index[len(heads) :]
     return np.isin(t * len(places) + h, h * len(places) + t)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
@@ -51,7 +51,9 @@ class Plan:
         if self.family not in FAMILIES:
             raise unknown("family", self.family, FAMILIES, way_out=f"Families are {', '.join(FAMILIES)}.")
         if self.entities < FEWEST:
-            raise UsageError(f"entities = {self.entities} is too small: with fewer than {FEWEST} chance plants patterns")
+            raise UsageError(
+                f"entities = {self.entities} is too small: with fewer than {FEWEST} chance plants patterns"
+            )
         if not 0 <= self.noise <= 1:
             raise UsageError(f"noise = {self.noise} is a share: from 0 to 1")
 
@@ -64,7 +66,7 @@ class Plan:
         match = _TEXT.fullmatch(text.strip().removeprefix(PREFIX))
         if not match:
             raise UsageError(f"cannot read {text!r}: write {PREFIX}symmetric(entities=120, noise=0, seed=0)")
-        plan = cls(family=match["family"])
+        chosen: dict[str, float] = {}
         for item in (match["body"] or "").split(","):
             key, _, value = (part.strip() for part in item.partition("="))
             if not key:
@@ -76,8 +78,13 @@ class Plan:
                 number = float(value) if key == "noise" else int(value)
             except ValueError as error:
                 raise UsageError(f"{key}={value} in {text!r} is not a number") from error
-            plan = replace(plan, **{key: number})
-        return plan
+            chosen[key] = number
+        return cls(
+            family=match["family"],
+            entities=int(chosen.get("entities", cls.entities)),
+            noise=chosen.get("noise", cls.noise),
+            seed=int(chosen.get("seed", cls.seed)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +116,7 @@ def plant(plan: Plan) -> Planted:
     draw = np.random.default_rng([plan.seed, *plan.family.encode()])
     parts, theory = FAMILIES[plan.family](plan.entities, draw)
     names = [part.relation for part in parts]
-    triples = np.concatenate(
-        [np.insert(part.pairs, 1, r, axis=1) for r, part in enumerate(parts)]
-    )
+    triples = np.concatenate([np.insert(part.pairs, 1, r, axis=1) for r, part in enumerate(parts)])
     derived = np.concatenate([part.derived for part in parts])
     triples = _with_noise(triples, plan, draw)
     held = np.flatnonzero(derived)
@@ -162,6 +167,7 @@ def _always(pairs: Ids) -> np.ndarray:
 
 
 def _symmetric(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
+    """A symmetric relation; of some pairs one direction is held out."""
     links = np.unique(np.sort(_random(n, draw), axis=1), axis=0)
     turned = links[:, ::-1]
     # One direction of each pair may be held out: which one is drawn.
@@ -182,6 +188,7 @@ def _antisymmetric(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn
 
 
 def _inverse(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
+    """Two relations, each the other reversed; facts of one are held out."""
     pairs = _random(n, draw)
     turned = pairs[:, ::-1]
     parts = [Facts("lends_to", pairs, _never(pairs)), Facts("borrows_from", turned, _always(turned))]
@@ -189,6 +196,7 @@ def _inverse(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
 
 
 def _composition(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
+    """Two random relations and a third that holds wherever a path of the two leads."""
     first, second = _random(n, draw), _random(n, draw)
     parts = [
         Facts("works_for", first, _never(first)),
@@ -199,7 +207,7 @@ def _composition(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
 
 
 def _order(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
-    """A partial order of dimension 2: below by both of two hidden coordinates, within a window."""
+    """A partial order of dimension 2: below by both of two hidden coordinates."""
     one, two = draw.permutation(n), draw.permutation(n)
     below = (one[:, None] < one[None, :]) & (two[:, None] < two[None, :])
     pairs = np.argwhere(below)
@@ -242,15 +250,17 @@ def _group(n: int, draw: np.random.Generator, *, dihedral: bool) -> tuple[list[F
 
 
 def _abelian(n: int, draw: np.random.Generator) -> tuple[list[Facts], Group]:
+    """A group whose elements commute; relations multiply by r, s, r s and r⁻¹ s."""
     return _group(n, draw, dihedral=False)
 
 
 def _dihedral(n: int, draw: np.random.Generator) -> tuple[list[Facts], Group]:
+    """A group of rotations and reflections, s r = r⁻¹ s; relations multiply by r, s, r s and r⁻¹ s."""
     return _group(n, draw, dihedral=True)
 
 
 def _combination(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
-    """All of the Horn families over the same entities, and a symmetric relation composed with one of an inverse pair."""
+    """All of the above but order and groups at once, and a symmetric relation composed with one of an inverse pair."""
     parts: list[Facts] = []
     rules: list[Rule] = []
     for build in (_symmetric, _antisymmetric, _inverse, _composition, _hierarchy):

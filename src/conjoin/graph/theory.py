@@ -1,8 +1,8 @@
 """What follows from planted patterns: the yardstick for what a miner finds.
 
-A rule follows from Horn rules when it can be derived from its own body: for r1 ∘ r2 → r3 the facts r1(x, y) and r2(y, z)
-are written down, the planted rules are applied until nothing new comes, and r3(x, z) must be there. In a graph of a group
-a rule holds exactly when the elements multiply so.
+A rule follows from Horn rules when it can be derived from its own body: for r1 ∘ r2 → r3 the facts r1(x, y) and
+r2(y, z) are written down, the planted rules are applied until nothing new comes, and r3(x, z) must be there. In a graph
+of a group a rule holds exactly when the elements multiply so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from conjoin.graph.portrait import BACKWARDS, Portrait
+from conjoin.graph.graph import Graph
+from conjoin.graph.portrait import BACKWARDS, USUAL, Portrait, Thresholds, portray
 
 Fact = tuple[str, int, int]
 X, Y, Z = 0, 1, 2
@@ -61,10 +62,7 @@ class Horn(Theory):
     def follows(self, rule: Rule) -> bool:
         names = rule.relations
         if rule.pattern == "hierarchy":
-            return rule in self.rules or any(
-                Rule("hierarchy", (r,)) in self.rules
-                for r in self._inverses(names[0])
-            )
+            return rule in self.rules or any(Rule("hierarchy", (r,)) in self.rules for r in self._inverses(names[0]))
         if rule.pattern == "symmetric":
             return self._derives([fact(names[0], X, Y)], fact(names[0], Y, X))
         if rule.pattern == "antisymmetric":
@@ -76,7 +74,6 @@ class Horn(Theory):
                 [fact(other, X, Y)], fact(one, *ends)
             )
         first, second, third = names
-        # A relation that leads back to where it came from connects nothing new, unless it has several ends.
         return self._derives([fact(first, X, Y), fact(second, Y, Z)], fact(third, X, Z))
 
     def _inverses(self, relation: str) -> Iterator[str]:
@@ -176,7 +173,40 @@ def found_rules(portrait: Portrait) -> frozenset[Rule]:
     for pattern, found in (("inverse", portrait.inverses), ("copy", portrait.copies)):
         pairs = zip(found.relation.tolist(), found.other.tolist(), strict=True)
         rules |= {Rule(pattern, tuple(sorted((names[r], names[s])))) for r, s in pairs}
-    parts = zip(*(column.tolist() for column in (portrait.compositions.first, portrait.compositions.second)), strict=True)
+    parts = zip(
+        *(column.tolist() for column in (portrait.compositions.first, portrait.compositions.second)), strict=True
+    )
     thirds = portrait.compositions.third.tolist()
     rules |= {Rule("composition", (read(f), read(s), names[t])) for (f, s), t in zip(parts, thirds, strict=True)}
     return frozenset(rules)
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What follows from the planted rules, and what was found of it."""
+
+    closure: frozenset[Rule]
+    found: frozenset[Rule]
+
+    @property
+    def missed(self) -> frozenset[Rule]:
+        return self.closure - self.found
+
+    @property
+    def invented(self) -> frozenset[Rule]:
+        return self.found - self.closure
+
+    @property
+    def precision(self) -> float | None:
+        """The share of what was found that follows; None where nothing was found."""
+        return len(self.closure & self.found) / len(self.found) if self.found else None
+
+    @property
+    def recall(self) -> float | None:
+        """The share of what follows that was found."""
+        return len(self.closure & self.found) / len(self.closure) if self.closure else None
+
+
+def recovery(theory: Theory, graph: Graph, thresholds: Thresholds = USUAL) -> Recovery:
+    """Mine a planted graph and hold the result against its theory."""
+    return Recovery(theory.closure(graph.relations.names), found_rules(portray(graph, thresholds)))

@@ -259,7 +259,11 @@ class Study:
     def source(self, dataset: str) -> str:
         """What to load for a dataset: a catalogue name, a synthetic graph, or a path seen from the study's file."""
         graph = self.datasets[dataset].graph
-        return graph if is_synthetic(graph) or any(same_name(graph, name) for name in catalogue()) else str(self.file.parent / graph)
+        return (
+            graph
+            if is_synthetic(graph) or any(same_name(graph, name) for name in catalogue())
+            else str(self.file.parent / graph)
+        )
 
     def rows_in(self, group: str) -> tuple[Row, ...]:
         """The rows that the table of a group shows."""
