@@ -187,10 +187,9 @@ def _reached(links: Ids, pairs: Ids, most: Reals, graph: Graph) -> Ids:
     for start in range(0, len(pairs), COLUMNS):
         part = slice(start, start + COLUMNS)
         ways_in, ways_out = leaving[:, back[part]], leaving[:, second[part]]
-        product = ways_in.multiply(ways_out)
-        # Out along the link it came in by: y connects each x to itself too, which does not count.
-        same = sparse.diags((back[part] == second[part]).astype(np.int64), dtype=np.int64)
-        least[part] = (product - ways_in @ same).max(axis=0).toarray().ravel()
+        # y may connect an x to itself, at most once for each x: that does not count.
+        product = ways_in.multiply(ways_out) - ways_in.minimum(ways_out)
+        least[part] = product.max(axis=0).toarray().ravel()
     reached = np.zeros(len(pairs), dtype=np.int64)
     open_ones = np.flatnonzero(least <= most)
     matrices: dict[int, Any] = {}
