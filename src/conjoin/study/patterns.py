@@ -18,7 +18,7 @@ from conjoin.files import read_json, write_json
 from conjoin.graph.graph import Graph, Ids
 from conjoin.graph.named.datasets import load
 from conjoin.graph.patterns import CARDINALITIES
-from conjoin.graph.portrait import NONE, USUAL, Portrait, portray
+from conjoin.graph.portrait import NONE, PATTERNS, USUAL, Portrait, portray
 from conjoin.study.schedule import graph_facts, graph_file, lacking
 from conjoin.study.study import Study
 
@@ -75,7 +75,8 @@ def summary(graph: Graph, portrait: Portrait) -> dict[str, Any]:
 
 def _groups(told: Mapping[str, Any], file: Path) -> PatternGroups:
     try:
-        relations = {str(name): np.array(ids, dtype=np.int64) for name, ids in told["relations"].items()}
+        names = (*PATTERNS, NONE, *CARDINALITIES)
+        relations = {name: np.array(told["relations"][name], dtype=np.int64) for name in names}
         return PatternGroups(relations, dict(told["pairs"]), dict(told["rules"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
