@@ -60,6 +60,7 @@ WITHOUT_TORCH = (
     "bench/results.py",
     "bench/growth_words.py",
     "study/folder.py",
+    "study/patterns.py",
     "study/study.py",
     "study/schedule.py",
     "study/estimate.py",

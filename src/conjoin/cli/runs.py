@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 METRICS = {"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "mean_rank": "mean rank"}
 ALL_METRICS = {**METRICS, "adjusted_mean_rank_index": "AMRI", "questions": "questions"}
 """Names in JSON and heads of columns."""
-GROUPS = ("direction", "relation", "cardinality", "degree")
+GROUPS = ("direction", "relation", "pattern", "cardinality", "degree")
 
 
 def train(
@@ -244,10 +244,11 @@ def rank(
 ) -> None:
     """Rank a split with a trained run, in total and by group.
 
-    AMRI is the adjusted mean rank index: 1 for a perfect model, 0 for chance.
+    AMRI is the adjusted mean rank index: 1 for a perfect model, 0 for chance. Groups by pattern (`conjoin patterns`)
+    overlap: a relation may show several.
 
     \b
-    conjoin rank runs/atlas --by relation
+    conjoin rank runs/atlas --by pattern
     conjoin rank runs/atlas --split valid --ties realistic --by direction
     """
     from conjoin.errors import unknown
@@ -307,6 +308,10 @@ def _grouped(ranks: Ranks, folder: RunFolder, by: str | None) -> dict[str, Ranks
         often = {label for label, count in Counter(labels).items() if count > 1}
         names = [f"{la} ({na})" if la in often else la for la, na in zip(labels, graph.relations.names, strict=True)]
         return {names[r]: part for r, part in ranks.by_relation().items()}
+    if by == "pattern":
+        from conjoin.graph.portrait import portray
+
+        return {name: ranks.where(chosen) for name, chosen in portray(graph).groups(ranks.relation).items()}
     if by == "cardinality":
         kinds = ranks.by(cardinality(graph).kind[ranks.relation])
         return {CARDINALITIES[kind] if kind >= 0 else "not in train": part for kind, part in kinds.items()}

@@ -72,6 +72,13 @@ def distinct(triples: Ids) -> Ids:
     return triples[first]
 
 
+def all_links(graph: Graph) -> Ids:
+    """The distinct triples of all splits without self-loops, sorted by head, relation and tail."""
+    everything: Ids = distinct(np.concatenate([graph.triples(split) for split in SPLITS]))
+    linked: Ids = everything[everything[:, 0] != everything[:, 2]]
+    return linked
+
+
 def cardinality(graph: Graph) -> Cardinality:
     """The usual rule: a side is 'n' when it has, on average, at least 1.5 distinct partners in train."""
     train, n = distinct(graph.train), graph.n_relations
@@ -89,14 +96,25 @@ def find_mirrors(graph: Graph, *, confidence: float = MIRROR_CONFIDENCE, support
     Train alone would hide them: where a tenth of the triples is held out, a perfect inverse is confirmed for at most
     nine tenths of the training pairs.
     """
-    everything = distinct(np.concatenate([graph.triples(split) for split in SPLITS]))
-    everything = everything[everything[:, 0] != everything[:, 2]]
+    return _matches(graph, 2, 0, confidence=confidence, support=support)
+
+
+def find_copies(graph: Graph, *, confidence: float = MIRROR_CONFIDENCE, support: int = MIRROR_SUPPORT) -> Mirrors:
+    """Pairs of different relations that hold the same pairs (h, t), among all triples of the graph."""
+    found = _matches(graph, 0, 2, confidence=confidence, support=support)
+    other = found.relation != found.other
+    return Mirrors(found.relation[other], found.other[other], found.support[other], found.confidence[other])
+
+
+def _matches(graph: Graph, head: int, tail: int, *, confidence: float, support: int) -> Mirrors:
+    """Pairs of relations such that (h, t) of one is (column `head`, column `tail`) of the other."""
+    everything = all_links(graph)
     size = np.bincount(everything[:, 1], minlength=graph.n_relations)
     # A relation with too few pairs cannot reach the support; without it the join below stays small.
     everything = everything[size[everything[:, 1]] >= support]
     pairs = everything[:, 0] * graph.n_entities + everything[:, 2]
-    turned = everything[:, 2] * graph.n_entities + everything[:, 0]
-    left, right = _join(pairs, turned)
+    turned = everything[:, head] * graph.n_entities + everything[:, tail]
+    left, right = join(pairs, turned)
     first, second = everything[left, 1], everything[right, 1]
     once = first <= second
     both, met = np.unique(first[once] * graph.n_relations + second[once], return_counts=True)
@@ -121,7 +139,7 @@ def find_leaks(graph: Graph, mirrors: Mirrors) -> Leaks:
             np.concatenate([mirrors.other[~same], mirrors.relation[~same]]),
         ),
     ):
-        question, pair = _join(test[:, 1], relation)
+        question, pair = join(test[:, 1], relation)
         wanted = np.stack([test[question, 2], other[pair], test[question, 0]], axis=1)
         known, asked = codes(train, wanted)
         hit = np.zeros(len(test), dtype=bool)
@@ -136,7 +154,7 @@ def _distinct_ends(end: Ids, relation: Ids, n_relations: int) -> Ids:
     return np.bincount(seen % max(n_relations, 1), minlength=n_relations)
 
 
-def _join(left: Ids, right: Ids) -> tuple[Ids, Ids]:
+def join(left: Ids, right: Ids) -> tuple[Ids, Ids]:
     """All (i, j) with left[i] == right[j], in the order of i."""
     order = np.argsort(right, kind="stable")
     ordered = right[order]

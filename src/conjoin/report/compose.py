@@ -15,6 +15,7 @@ from conjoin.report.as_html import html
 from conjoin.report.as_json import report_json
 from conjoin.report.as_latex import latex
 from conjoin.report.as_markdown import markdown
+from conjoin.report.by_pattern import ByPattern, pattern_section, pattern_tests
 from conjoin.report.collect import QUALITY, Findings, Outcome, collect
 from conjoin.report.compare import PrintedCheck, QuestionTest, RunTest, printed_checks, question_tests, run_tests
 from conjoin.report.document import Document, Figure, Section, Table
@@ -68,6 +69,7 @@ class Tests:
     runs: tuple[RunTest, ...]
     questions: tuple[QuestionTest, ...]
     printed: tuple[PrintedCheck, ...]
+    patterns: ByPattern
 
 
 def write_report(study: Study, root: Path, folder: Path, *, track: Track = silent) -> dict[str, Any]:
@@ -77,9 +79,15 @@ def write_report(study: Study, root: Path, folder: Path, *, track: Track = silen
     """
     findings = collect(study, root)
     questions, unread = question_tests(findings, track=track)
-    tests = Tests(runs=run_tests(findings), questions=questions, printed=printed_checks(study))
+    tests = Tests(
+        runs=run_tests(findings),
+        questions=questions,
+        printed=printed_checks(study),
+        patterns=pattern_tests(findings, root, track=track),
+    )
     document = compose(findings, tests, unread=unread)
     told = report_json(findings, runs=tests.runs, questions=tests.questions, printed=tests.printed, root=root)
+    told["patterns"] = [test.to_json() for test in tests.patterns.tests]
     contents = {
         "report.md": markdown(document, figures=FIGURES).encode(),
         "report.tex": latex(document, figures=FIGURES).encode(),
@@ -115,6 +123,7 @@ def compose(findings: Findings, tests: Tests, *, unread: Sequence[str] = ()) -> 
             words=(PAIRED,),
             tables=_filled(paired_table(findings, tests.questions, name) for name in study.datasets),
         ),
+        pattern_section(findings, tests.patterns),
         Section(
             title="Costs",
             words=(COSTS,),

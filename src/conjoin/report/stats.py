@@ -128,6 +128,33 @@ def paired(a: Answers, b: Answers, *, seed: int = 0, resamples: int = RESAMPLES)
     Both say how far the difference carries over to other *questions* of this kind, for the models as trained;
     Welch's test says how far it carries over to other *seeds*, for these questions.
     """
+    values = _triple_differences(a, b)
+    if values is None:
+        return None
+    n = len(a.questions)
+    difference = float(np.mean(values))
+    if np.ptp(values) <= NO_SPREAD:
+        return Paired(difference, Interval(difference, difference), float(abs(difference) <= NO_SPREAD), n, len(values))
+    low, high = np.quantile(_resampled_means(values, seed=seed, resamples=resamples), [0.025, 0.975])
+    p = float(_scipy().ttest_1samp(values, 0.0).pvalue)
+    return Paired(difference, Interval(float(low), float(high)), p, n, len(values))
+
+
+def paired_by_t(a: Answers, b: Answers) -> Paired | None:
+    """As `paired`, but with the interval of the t-test: for many tests at once, where the bootstrap would take long."""
+    values = _triple_differences(a, b)
+    if values is None:
+        return None
+    n, difference = len(a.questions), float(np.mean(values))
+    if len(values) < 2 or np.ptp(values) <= NO_SPREAD:
+        return Paired(difference, Interval(difference, difference), float(abs(difference) <= NO_SPREAD), n, len(values))
+    test = _scipy().ttest_1samp(values, 0.0)
+    low, high = test.confidence_interval(0.95)
+    return Paired(difference, Interval(float(low), float(high)), float(test.pvalue), n, len(values))
+
+
+def _triple_differences(a: Answers, b: Answers) -> npt.NDArray[np.float64] | None:
+    """Per triple, the mean difference over its questions, weighed so that their mean is that of all questions."""
     if not np.array_equal(a.questions, b.questions):
         raise RunError(f"{OTHER_QUESTIONS}: the two models were ranked on different ones")
     n = len(a.questions)
@@ -136,13 +163,7 @@ def paired(a: Answers, b: Answers, *, seed: int = 0, resamples: int = RESAMPLES)
     next_triple = np.any(a.questions[1:, :3] != a.questions[:-1, :3], axis=1)
     triple = np.concatenate([[0], np.cumsum(next_triple)])
     sums = np.bincount(triple, weights=a.reciprocal - b.reciprocal)
-    values = sums * (len(sums) / n)
-    difference = float(np.mean(values))
-    if np.ptp(values) <= NO_SPREAD:
-        return Paired(difference, Interval(difference, difference), float(abs(difference) <= NO_SPREAD), n, len(sums))
-    low, high = np.quantile(_resampled_means(values, seed=seed, resamples=resamples), [0.025, 0.975])
-    p = float(_scipy().ttest_1samp(values, 0.0).pvalue)
-    return Paired(difference, Interval(float(low), float(high)), p, n, len(sums))
+    return np.asarray(sums * (len(sums) / n), dtype=np.float64)
 
 
 def within_half(value: float, *, unit: float) -> Interval:

@@ -14,6 +14,7 @@ from conjoin.errors import ConjoinError, RunError
 from conjoin.files import read_json
 from conjoin.graph.named.catalogue import catalogue, dataset, same_name
 from conjoin.graph.named.datasets import locate
+from conjoin.graph.synthetic import is_synthetic
 from conjoin.study.folder import RunFolder
 from conjoin.study.study import Cell, Study
 
@@ -109,6 +110,8 @@ def failure(folder: RunFolder) -> str:
 def lacking(study: Study, name: str) -> str:
     """Why a dataset's graph cannot be loaded on this machine and what would change that; empty when it is here."""
     graph = study.source(name)
+    if is_synthetic(graph):
+        return ""
     if any(same_name(graph, known) for known in catalogue()):
         record = dataset(graph)
         try:

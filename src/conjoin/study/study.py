@@ -51,6 +51,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from conjoin.graph.named.catalogue import catalogue, same_name
+from conjoin.graph.synthetic import is_synthetic
 from conjoin.learn.recipe import Recipe
 from conjoin.study.run import Run, Weights
 
@@ -78,7 +79,7 @@ class Benchmark:
     @property
     def stand_in(self) -> bool:
         """Is another graph loaded in its place? Then published numbers are no measure for ours."""
-        return not same_name(self.name, self.graph)
+        return not same_name(self.name, self.graph) and not is_synthetic(self.graph)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,9 +257,13 @@ class Study:
         return self.file.parent / "results"
 
     def source(self, dataset: str) -> str:
-        """What to load for a dataset: a catalogue name, or a path seen from the study's file."""
+        """What to load for a dataset: a catalogue name, a synthetic graph, or a path seen from the study's file."""
         graph = self.datasets[dataset].graph
-        return graph if any(same_name(graph, name) for name in catalogue()) else str(self.file.parent / graph)
+        return (
+            graph
+            if is_synthetic(graph) or any(same_name(graph, name) for name in catalogue())
+            else str(self.file.parent / graph)
+        )
 
     def rows_in(self, group: str) -> tuple[Row, ...]:
         """The rows that the table of a group shows."""

@@ -20,6 +20,7 @@ from conjoin.graph.named.archives import extract, package_archive
 from conjoin.graph.named.catalogue import Counts, Dataset, Mirror, catalogue, dataset, same_name
 from conjoin.graph.named.download import Mismatch, download
 from conjoin.graph.split import split_graph
+from conjoin.graph.synthetic import Plan, is_synthetic, plant
 from conjoin.progress import Track, silent
 
 
@@ -59,13 +60,16 @@ def load(
     split: Callable[[Graph], Graph] = in_three,
     track: Track = silent,
 ) -> Graph:
-    """The graph of a dataset's name, of a folder with train, valid and test, or of one file.
+    """The graph of a dataset's name, of a folder with train, valid and test, of one file, or a planted one.
 
     A name wins over a folder of that name in the current folder, which `./name` reaches. A dataset that is not here
     is downloaded unless `fetch` is false. `options` say how one's own files are written, `split` what becomes of one
-    file (by default a leak-aware twentieth each for valid and test); a dataset needs neither.
+    file (by default a leak-aware twentieth each for valid and test); a dataset needs neither. A text such as
+    `synthetic:dihedral(entities=120)` names a graph with known patterns (synthetic.py).
     """
     word = os.fspath(name_or_path)
+    if is_synthetic(word):
+        return plant(Plan.parse(word)).graph
     path = Path(word).expanduser()
     named = isinstance(name_or_path, str) and any(same_name(word, known) for known in catalogue()) and path.name == word
     if not named and (path.exists() or path.name != word):

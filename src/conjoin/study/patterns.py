@@ -1,0 +1,84 @@
+"""Which relations of a study's datasets show which pattern, kept beside the results so that reports need no data.
+
+patterns.json beside graph.json: the graph's checksum, the thresholds, and the relations (ids) of each pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conjoin.errors import RunError
+from conjoin.files import read_json, write_json
+from conjoin.graph.graph import Graph, Ids
+from conjoin.graph.named.datasets import load
+from conjoin.graph.patterns import CARDINALITIES
+from conjoin.graph.portrait import NONE, PATTERNS, USUAL, Portrait, portray
+from conjoin.study.schedule import graph_facts, graph_file, lacking
+from conjoin.study.study import Study
+
+
+@dataclass(frozen=True, eq=False)
+class PatternGroups:
+    """Relations by pattern and by cardinality, and how many relations and pairs there are of each."""
+
+    relations: Mapping[str, Ids]
+    pairs: Mapping[str, int]
+    rules: Mapping[str, int]
+
+
+def patterns_file(study: Study, name: str, root: Path) -> Path:
+    return graph_file(study, name, root).with_name("patterns.json")
+
+
+def pattern_groups(study: Study, name: str, root: Path) -> PatternGroups | None:
+    """What is kept for a dataset; found and kept where it is not yet but the data are here; None where neither."""
+    facts, file = graph_facts(study, name, root), patterns_file(study, name, root)
+    if file.exists():
+        kept = read_json(file)
+        if kept.get("thresholds") == asdict(USUAL) and (not facts or kept.get("checksum") == facts["checksum"]):
+            return _groups(kept, file)
+    if lacking(study, name):
+        return None
+    graph = load(study.source(name), fetch=False)
+    if facts and graph.checksum != facts["checksum"]:
+        return None
+    told = summary(graph, portray(graph))
+    with suppress(OSError):  # results that can only be read are reported all the same
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_json(file, told)
+    return _groups(told, file)
+
+
+def summary(graph: Graph, portrait: Portrait) -> dict[str, Any]:
+    """The content of patterns.json."""
+    flags = {**portrait.has, NONE: portrait.plain}
+    flags |= {kind: portrait.cardinality.kind == number for number, kind in enumerate(CARDINALITIES)}
+    return {
+        "graph": graph.name,
+        "checksum": graph.checksum,
+        "thresholds": asdict(portrait.thresholds),
+        "relations": {name: np.flatnonzero(chosen).tolist() for name, chosen in flags.items()},
+        "pairs": {name: int(portrait.pairs[chosen].sum()) for name, chosen in flags.items()},
+        "rules": {
+            "inverse": len(portrait.inverses),
+            "copies": len(portrait.copies),
+            "composition": len(portrait.compositions),
+        },
+    }
+
+
+def _groups(told: Mapping[str, Any], file: Path) -> PatternGroups:
+    try:
+        names = (*PATTERNS, NONE, *CARDINALITIES)
+        relations = {name: np.array(told["relations"][name], dtype=np.int64) for name in names}
+        return PatternGroups(relations, dict(told["pairs"]), dict(told["rules"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(
+            f"{file} cannot be read as patterns ({error!r}): delete it, the next report writes it"
+        ) from error

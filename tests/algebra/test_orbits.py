@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import cmath
+import math
+from collections import Counter
+
+import pytest
+import torch
+from torch import Tensor
+
+from conjoin.algebra.forms import FiveStar
+from conjoin.algebra.notation import FORMS
+from conjoin.algebra.orbits import SLOTS, TURNS, Turn, canonical, halvings, orbit, paired, representatives, texts
+
+K, ENTITIES = 3, 4
+
+
+def drawn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.complex128, generator=torch.Generator().manual_seed(seed))
+
+
+def row(*parts: Tensor) -> Tensor:
+    z = torch.cat(parts, dim=-1)
+    return torch.cat([z.real, z.imag], dim=-1)
+
+
+def matrices(form: FiveStar, stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    """a, b, c, d as complex tensors."""
+    slots = form.unfold(row(*(stored[slot] for slot in form.stored)))
+    return {slot: torch.complex(slots[slot].re, slots[slot].im) for slot in SLOTS}
+
+
+def scores(form: FiveStar, stored: dict[str, Tensor], entities: Tensor) -> Tensor:
+    """Every entity as head with every entity as tail, one relation."""
+    slots = form.unfold(row(*(stored[slot] for slot in form.stored)))
+    return form.query(row(entities), slots) @ row(entities).T
+
+
+def moduli(form: FiveStar, stored: dict[str, Tensor]) -> Tensor:
+    return form.squared_modulus(form.unfold(row(*(stored[slot] for slot in form.stored))))
+
+
+NUMBERS = {slot: drawn(1, K, seed=place) for place, slot in enumerate(SLOTS)}
+PEOPLE = drawn(ENTITIES, K, seed=9)
+
+
+def test_how_many_there_are() -> None:
+    assert len(list(texts())) == len(set(texts())) == 6 * 4 * 16
+    assert Counter(map(paired, halvings())) == {True: 48, False: 64}
+    assert Counter(map(paired, representatives())) == {True: 17, False: 22}
+
+
+def test_which_slot_owns_the_numbers_does_not_matter() -> None:
+    for form in texts():
+        wanted = matrices(form, NUMBERS)
+        found = matrices(canonical(form), wanted)
+        for slot in SLOTS:
+            torch.testing.assert_close(found[slot], wanted[slot], rtol=0, atol=0)
+
+
+def test_orbits_are_a_partition() -> None:
+    members = [form for chosen in representatives() for form in orbit(chosen)]
+    assert Counter(members) == Counter(halvings())
+    assert all(orbit(form) == orbit(chosen) for chosen in representatives() for form in orbit(chosen))
+
+
+@pytest.mark.parametrize("form", representatives(), ids=str)
+def test_forms_of_one_orbit_have_the_same_scores(form: FiveStar) -> None:
+    """Whatever one form scores with some entities and relation, the other scores with turned ones."""
+    before = scores(form, NUMBERS, PEOPLE)
+    reached = set()
+    for turn in TURNS:
+        other = turn.carry(form)
+        if other is None:
+            continue
+        reached.add(other)
+        turned = {slot: NUMBERS[slot] * cmath.exp(2j * math.pi * turn.eighths(slot) / 8) for slot in form.stored}
+        entities = PEOPLE * cmath.exp(2j * math.pi * turn.entity / 8)
+        torch.testing.assert_close(scores(other, turned, entities), before, rtol=0, atol=1e-12)
+        torch.testing.assert_close(moduli(other, turned), moduli(form, NUMBERS), rtol=0, atol=1e-12)
+    assert reached == orbit(form)
+
+
+def test_another_orbit_does_not_have_them_under_any_turn() -> None:
+    """5star-conj and 5star-neg differ by one sign that no turn can move."""
+    conj, neg = FORMS["5star-conj"], FORMS["5star-neg"]
+    assert isinstance(conj, FiveStar)
+    assert neg not in orbit(conj)
+
+
+def test_finer_turns_reach_no_further_sign() -> None:
+    fine = 48
+    for form in halvings():
+        reached = set()
+        for relation in range(fine):
+            for entity in range(fine):
+                signs = []
+                for slot, tie in form.ties.items():
+                    weight = {"a": -1, "b": 0, "c": 0, "d": 1}
+                    way = 1 if tie.conjugated else -1
+                    angle = relation * (1 + way) + entity * (weight[slot] + way * weight[str(tie.slot)])
+                    signs.append(2 * angle / fine % 2)
+                if all(sign in (0, 1) for sign in signs):
+                    reached.add(tuple(signs))
+        assert len(reached) == len(orbit(form))
+
+
+def test_named_forms_stand_for_their_orbits() -> None:
+    chosen = representatives()
+    tied = [form for form in FORMS.values() if isinstance(form, FiveStar) and len(form.ties) == 2]
+    assert len(tied) == 5
+    assert all(form in chosen for form in tied)
+
+
+def test_no_turn_is_the_identity() -> None:
+    assert all(Turn(0, 0).carry(form) == form for form in halvings())

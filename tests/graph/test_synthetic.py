@@ -1,0 +1,88 @@
+"""Planted graphs, what follows from them, and that the miner finds just that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conjoin.errors import ConjoinError
+from conjoin.graph.named.datasets import load
+from conjoin.graph.portrait import USUAL
+from conjoin.graph.synthetic import FAMILIES, FEWEST, Plan, plant
+from conjoin.graph.theory import recovery
+
+pytest.importorskip("scipy", reason="relation patterns need SciPy: pip install 'conjoin[study]'")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("entities", "seed"), [(FEWEST, 0), (120, 1), (150, 2)])
+def test_without_noise_the_miner_finds_what_follows_and_nothing_else(family: str, entities: int, seed: int) -> None:
+    planted = plant(Plan(family=family, entities=entities, seed=seed))
+    found = recovery(planted.theory, planted.graph)
+    assert not found.missed
+    assert not found.invented
+    assert (found.precision, found.recall) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("family", ["symmetric", "inverse", "composition", "dihedral"])
+def test_noise_spoils_its_share_of_the_facts(family: str) -> None:
+    clean, noisy = (plant(Plan(family=family, entities=150, noise=noise)).graph for noise in (0.0, 0.2))
+    facts = [
+        {
+            (g.entities.names[h], r, g.entities.names[t])
+            for split in (g.train, g.valid, g.test)
+            for h, r, t in split.tolist()
+        }
+        for g in (clean, noisy)
+    ]
+    assert len(facts[0]) == len(facts[1])
+    assert len(facts[1] - facts[0]) / len(facts[0]) == pytest.approx(0.2, abs=0.05)
+
+
+def test_all_noise_leaves_no_composition() -> None:
+    planted = plant(Plan(family="composition", noise=1.0))
+    assert not recovery(planted.theory, planted.graph, USUAL).closure & recovery(planted.theory, planted.graph).found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_graph_follows_from_its_name(family: str) -> None:
+    plan = Plan(family=family, entities=110, noise=0.1, seed=3)
+    assert Plan.parse(str(plan)) == plan
+    plant.cache_clear()
+    once = plant(plan).graph
+    plant.cache_clear()
+    assert load(str(plan)).checksum == once.checksum
+    assert load(str(Plan(family=family, entities=110, noise=0.1, seed=4))).checksum != once.checksum
+
+
+def test_held_out_facts_of_a_symmetric_relation_are_reversed_training_facts() -> None:
+    graph = plant(Plan(family="symmetric")).graph
+    known = {(h, t) for h, _, t in graph.train.tolist()}
+    held = np.concatenate([graph.valid, graph.test])
+    assert len(held) > 50
+    assert all((t, h) in known for h, _, t in held.tolist())
+
+
+def test_held_out_facts_of_a_composition_can_be_derived() -> None:
+    graph = plant(Plan(family="composition")).graph
+    first, second, third = (graph.relations.find(name) for name in ("works_for", "supplies", "works_for_supplier_of"))
+    train = graph.train.tolist()
+    onward = {(h, t) for h, r, t in train if r == second}
+    for h, r, t in graph.test.tolist():
+        assert r == third
+        assert any((y, t) in onward for x, s, y in train if s == first and x == h)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["synthetic:nothing", "synthetic:symmetric(size=3)", "synthetic:symmetric(noise=much)", "synthetic:symmetric("],
+)
+def test_names_that_cannot_be(text: str) -> None:
+    with pytest.raises(ConjoinError):
+        load(text)
+
+
+@pytest.mark.parametrize("wrong", [{"entities": 10}, {"noise": 2.0}])
+def test_plans_that_cannot_be(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConjoinError):
+        Plan(family="symmetric", **wrong)  # type: ignore[arg-type]
