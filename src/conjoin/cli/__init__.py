@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from conjoin import __version__
-from conjoin.cli import answers, benching, demo, graphs, mining, planning, refining, runs, serving, studies, tuning
+from conjoin.cli import (
+    answers,
+    benching,
+    demo,
+    figures,
+    graphs,
+    mining,
+    planning,
+    refining,
+    runs,
+    serving,
+    studies,
+    tuning,
+)
 from conjoin.cli.screen import say
 from conjoin.errors import ConjoinError
 
@@ -54,6 +67,7 @@ for verb in VERBS:
 studies.study_app.command("plan")(planning.plan)
 app.add_typer(studies.study_app, name="study")
 app.add_typer(benching.bench_app, name="bench")
+app.add_typer(figures.figure_app, name="figure")
 
 
 def _version(wanted: bool) -> None:
