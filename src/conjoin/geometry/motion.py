@@ -42,7 +42,8 @@ def reading_of(form: Form, *, as_mobius: bool = False) -> Reading:
             what = f"This run was trained with quotient={form.quotient}, which is not a Möbius map"
             if as_mobius:
                 return Reading("mobius", f"{what}. Drawn is the Möbius map of the same a, b, c, d, another function.")
-            return Reading(None, f"{what}: it drops the modulus of c h + d.")
+            also = ", and conjugates" if form.quotient == "phase" else ""
+            return Reading(None, f"{what}: it divides by the phase of c h + d alone{also}.")
         case ComplEx():
             return Reading("trained", "x → a x: multiplication, which keeps 0 and ∞ in place.")
         case Pair():
@@ -134,9 +135,8 @@ def best_head(chosen: Sequence[tuple[Moves, int]]) -> int:
     heads = chosen[0][0].heads()
     room = np.full(len(heads), np.inf)
     for moves, coordinate in chosen:
-        places = moves.places(coordinate, heads)
         for still in moves.map(coordinate).fixed:
-            room = np.minimum(room, chordal(places, still))
+            room = np.minimum(room, chordal(moves.places(coordinate, heads), still))
     return heads[int(np.argmax(room))]
 
 
