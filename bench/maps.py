@@ -183,6 +183,7 @@ def draw(file: Path, method: str, forms: Sequence[str], types: np.ndarray) -> No
             ax.set_title(f"{label(SYMBOLS[form])}, {method.upper() if method == 'umap' else 'PaCMAP'}", loc="center")
             ax.set_xticks([])
             ax.set_yticks([])
+            ax.spines[:].set_visible(False)
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False, markerscale=2.6,
                       handletextpad=0.1, columnspacing=1.2, bbox_to_anchor=(0.5, 0.0))  # fmt: skip

@@ -53,8 +53,9 @@ def camera(longitude: float, latitude: float) -> Reals:
 def draw_spheres(scenes: Sequence[Scene]) -> Figure:
     """Scenes side by side, seen from the same side, with one legend below."""
     with styled():
+        below = 0.62 if len(scenes) > 1 else 0.8
         figure, axes = panels(
-            len(scenes), columns=2, width=3.2, height=3.2, left=0.15, right=0.15, top=0.5, bottom=0.62
+            len(scenes), columns=2, width=3.2, height=3.2, left=0.15, right=0.15, top=0.5, bottom=below
         )
         for ax, scene in zip(axes, scenes, strict=True):
             _sphere(ax, scene)
@@ -177,8 +178,8 @@ def _legend(figure: Figure, scenes: Sequence[Scene]) -> None:
         handles.append(
             Line2D([], [], linestyle="", marker=mark, markersize=4.5, color=face, markeredgecolor=INK, label=words)
         )
-    columns = 4 if len(scenes) > 1 else 2
-    figure.legend(handles=handles, loc="lower center", ncols=columns, frameon=False, fontsize=7.5, handlelength=1.8,
+    columns, size = (4, 7.5) if len(scenes) > 1 else (2, 7.0)
+    figure.legend(handles=handles, loc="lower center", ncols=columns, frameon=False, fontsize=size, handlelength=1.8,
                   columnspacing=1.6, bbox_to_anchor=(0.5, 0.01))  # fmt: skip
 
 

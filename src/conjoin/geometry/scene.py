@@ -74,13 +74,27 @@ class Scene:
         """The ways of some points of the circle along the flow, from the last inverse iterate to the last iterate."""
         if self.map.degenerate or self.map.kind == "identity":
             return []
-        reach = float(self.iterates)
-        if self.map.kind == "elliptic":
-            reach = np.pi / abs(np.angle(self.map.multiplier))
         starts = self.curve[: -1 : CORNERS // LINES]
-        steps = [self.map.flow(t) for t in np.linspace(-reach, reach, STEPS)]
+        if self.apart:
+            starts = np.concatenate([starts, self.map(starts)])
+        flowing = self.flowing
+        steps = [flowing.flow(t) for t in np.linspace(-self.reach, self.reach, STEPS)]
         ways = np.stack([to_sphere(step(starts)) for step in steps], axis=1)
         return [thinned(way) for way in ways]
+
+    @property
+    def flowing(self) -> Mobius:
+        """The map whose flow is drawn: where odd iterates lie on the other side, every second one, which does not."""
+        return self.map.power(2) if self.apart else self.map
+
+    @property
+    def reach(self) -> float:
+        """How long flow lines are: to the last iterate, but at most once around, which closes an elliptic one."""
+        turn = abs(np.angle(self.flowing.multiplier))
+        if self.map.kind == "elliptic":
+            return float(np.pi / turn)
+        most = self.iterates / (2 if self.apart else 1)
+        return float(min(most, 2 * np.pi / max(turn, 1e-9)))
 
     @property
     def still(self) -> list[tuple[Reals, Role]]:
@@ -99,7 +113,7 @@ class Scene:
             case "hyperbolic":
                 return f"hyperbolic, stretches {stretch:.3g} times"
             case "loxodromic":
-                swap = "; swaps the sides of the circle" if self.apart else ""
+                swap = ", swaps the sides" if self.apart else ""
                 return f"loxodromic, stretches {stretch:.3g} times, turns by {turn:.0f}°{swap}"
             case "parabolic":
                 return "parabolic, pushes along circles through one point"
@@ -124,6 +138,8 @@ class Scene:
             "turn": None if m is None else float(np.angle(m)),
             "matrix": _pairs(self.map.matrix),
             "generator": _pairs(self.map.generator) if regular else None,
+            "flowing": _pairs(self.flowing.generator) if regular else None,
+            "reach": self.reach if regular else 0.0,
             "place": _pairs(self.place),
             "curve": [_pairs(point) for point in self.curve],
             "value": None if regular else to_sphere(self.map(self.place)).tolist(),

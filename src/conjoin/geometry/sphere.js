@@ -10,7 +10,7 @@
  * @typedef {{
  *   run: string, form: string, relation: string, entity: string, coordinate: number, note: string, words: string,
  *   kind: string, stretch: number | null, turn: number | null, matrix: readonly Complex[],
- *   generator: readonly Complex[] | null, place: readonly Complex[], curve: readonly (readonly Complex[])[],
+ *   generator: readonly Complex[] | null, flowing: readonly Complex[] | null, reach: number, place: readonly Complex[], curve: readonly (readonly Complex[])[],
  *   value: Place | null, fixed: readonly Still[], facing: number, apart: boolean, iterates: number
  * }} Scene
  * @typedef {{blue: string, green: string, red: string, ink: string, faint: string, way: string, ball: string, paper: string}} Colours
@@ -67,11 +67,14 @@ export function toSphere(x, w) {
   return [(2 * across[0]) / size, (2 * across[1]) / size, (xx - ww) / size];
 }
 
-/** @param {Matrix} m @param {readonly Complex[]} point @returns {Place} */
-function moved([a, b, c, d], point) {
+/** @param {Matrix} m @param {readonly Complex[]} point @returns {[Complex, Complex]} */
+function image([a, b, c, d], point) {
   const [x, w] = /** @type {[Complex, Complex]} */ (point);
-  return toSphere(plus(times(a, x), times(b, w)), plus(times(c, x), times(d, w)));
+  return [plus(times(a, x), times(b, w)), plus(times(c, x), times(d, w))];
 }
+
+/** @param {Matrix} m @param {readonly Complex[]} point @returns {Place} */
+const moved = (m, point) => toSphere(...image(m, point));
 
 /** From where the spheres are seen. Several may share one: then they turn together. */
 export class Camera {
@@ -221,7 +224,7 @@ export class Sphere {
     }
     stroke(curves.blue, colours.blue, 3, 0);
     if (time !== null && scene.generator) {
-      const now = flow(scene.generator, time);
+      const now = scene.apart && scene.flowing ? flow(scene.flowing, time / 2) : flow(scene.generator, time);
       stroke(scene.curve.map((point) => moved(now, point)), colours.ink, 3.2, 0);
     }
     const label = `${12 * ratio}px system-ui, sans-serif`;
@@ -299,16 +302,17 @@ function curvesOf(scene) {
   const { generator, curve, iterates, value } = scene;
   const counted = Array.from({ length: iterates }, (_, i) => i + 1);
   /** @param {number} t @returns {Place[]} */
-  const image = (t) => curve.map((point) => moved(flow(/** @type {Matrix} */ (generator), t), point));
-  const reach = scene.kind === "elliptic" && scene.turn ? Math.PI / Math.abs(scene.turn) : iterates;
-  const starts = curve.slice(0, -1).filter((_, i) => i % Math.max(1, Math.floor((curve.length - 1) / LINES)) === 0);
-  const moments = Array.from({ length: 2 * STEPS + 1 }, (_, i) => flow(generator ?? still, (reach * (i - STEPS)) / STEPS));
+  const at = (t) => curve.map((point) => moved(flow(/** @type {Matrix} */ (generator), t), point));
+  const few = curve.slice(0, -1).filter((_, i) => i % Math.max(1, Math.floor((curve.length - 1) / LINES)) === 0);
+  const once = flow(generator ?? still, 1);
+  const starts = scene.apart ? [...few, ...few.map((point) => image(once, point))] : few;
+  const moments = Array.from({ length: 2 * STEPS + 1 }, (_, i) => flow(scene.flowing ?? still, (scene.reach * (i - STEPS)) / STEPS));
   return {
     equator: Array.from({ length: 121 }, (_, i) => /** @type {Place} */ ([Math.cos((i * Math.PI) / 60), Math.sin((i * Math.PI) / 60), 0])),
     blue: curve.map((point) => moved(still, point)),
     entity: moved(still, scene.place),
-    forth: generator ? counted.map(image) : value ? [[value, value]] : [],
-    back: generator ? counted.map((n) => image(-n)) : [],
+    forth: generator ? counted.map(at) : value ? [[value, value]] : [],
+    back: generator ? counted.map((n) => at(-n)) : [],
     lines: generator && scene.kind !== "identity" ? starts.map((point) => moments.map((m) => moved(m, point))) : [],
   };
 }
