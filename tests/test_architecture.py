@@ -40,7 +40,8 @@ BELOW: dict[str, set[str]] = {
     },
     "report": {"errors", "files", "strict", "progress", "graph", "ranking", "learn", "study"},
     "bench": {"errors", "files", "progress", "device", "algebra", "graph", "model", "ranking", "learn", "report"},
-    "serve": {"errors", "files", "progress", "device", "graph", "model", "ranking", "learn", "study"},
+    "geometry": {"errors", "files", "algebra", "graph", "model", "report"},
+    "serve": {"errors", "files", "progress", "device", "graph", "model", "ranking", "learn", "study", "geometry"},
 }
 """What each part of the package may import from it. Arrows point one way."""
 ANYTHING = {"cli", "__init__", "__main__"}
@@ -67,6 +68,11 @@ WITHOUT_TORCH = (
     "study/speeds.py",
     "study/pack.py",
     "report/",
+    "algebra/mobius.py",
+    "geometry/scene.py",
+    "geometry/plot.py",
+    "geometry/plane_plot.py",
+    "geometry/page.py",
     "cli/",
 )
 """What must be readable without torch: modules that do not import it, wherever they stand, at their head."""

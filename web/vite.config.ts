@@ -12,6 +12,7 @@ export default defineConfig({
   },
   server: {
     host: "127.0.0.1",
+    fs: { allow: [".."] },
     proxy: { "/v1": service, "/openapi.json": service },
   },
 });

@@ -31,6 +31,8 @@ FLAGS = (
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
 )
+FORMS = {"complex": 6, "complex-conj": 1, "5star": 1}
+"""What is trained and served, and for how many epochs."""
 REPORT = {
     "study": "tiny",
     "title": "A tiny study",
@@ -82,12 +84,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def runs(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two small runs on the atlas, the first calibrated, and a study's report. After the browser: it may skip."""
+    """Three small runs on the atlas, the first calibrated, and a study's report. After the browser: it may skip."""
     import conjoin
 
     root = tmp_path_factory.mktemp("explorer")
     graph = conjoin.load("atlas")
-    for form, epochs in (("complex", 6), ("complex-conj", 1)):
+    for form, epochs in FORMS.items():
         recipe = conjoin.Recipe(epochs=epochs, batch=500, lr=0.1, n3=0.02)
         conjoin.execute(conjoin.Run.of(graph, form, rank=16, recipe=recipe), graph, root / form)
     subprocess.run(
@@ -102,7 +104,7 @@ def runs(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def service(runs: Path) -> Iterator[str]:
     """The address of a real `conjoin serve`."""
-    command = [sys.executable, "-m", "conjoin", "serve", str(runs / "complex"), str(runs / "complex-conj")]
+    command = [sys.executable, "-m", "conjoin", "serve", *(str(runs / form) for form in FORMS)]
     options = ["--port", "0", "--json", "--studies", str(runs / "studies")]
     with (
         (runs / "log.txt").open("w", encoding="utf-8") as log,

@@ -272,7 +272,7 @@ def test_health_and_metrics(client: TestClient) -> None:
         ("/v1/entity?entity=" + "x" * 9_999, 404, "unknown entity"),
         ("/v1/entities?q=" + "x" * 201, 422, "q:"),
         ("/v1/mine?n=1001", 422, "n:"),
-        ("/v1/geometry", 404, "nothing at this path"),
+        ("/v1/geometry", 422, "relation:"),
         ("/v2/ask", 404, "nothing at this path"),
     ],
 )
@@ -317,6 +317,6 @@ def test_the_page_or_what_stands_in_for_it(client: TestClient) -> None:
 
 def test_openapi_lists_every_path(client: TestClient) -> None:
     paths = got(client, "/openapi.json")["paths"]
-    promised = "ask score similar entities entity relations runs explain map mine studies study"
+    promised = "ask score similar entities entity relations runs explain map mine geometry studies study"
     assert {f"/v1/{word}" for word in promised.split()} <= set(paths)
     assert set(paths["/v1/ask"]) == {"get", "post"}

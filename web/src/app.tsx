@@ -5,7 +5,6 @@ import { get, keepToken, type RunView, type Runs } from "./client";
 import { ApiPage } from "./pages/api";
 import { AskPage } from "./pages/ask";
 import { EntityPage } from "./pages/entity";
-import { GeometryPage } from "./pages/geometry";
 import { RelationsPage } from "./pages/relations";
 import { StudiesPage } from "./pages/studies";
 import { Failure, Loading, Nothing } from "./parts/states";
@@ -37,7 +36,7 @@ const SHOWN: Readonly<Record<Page, (props: PageProps) => VNode>> = {
   entity: EntityPage,
   map: later(() => import("./pages/map").then((loaded) => loaded.MapPage)),
   relations: RelationsPage,
-  geometry: GeometryPage,
+  geometry: later(() => import("./pages/geometry").then((loaded) => loaded.GeometryPage)),
   studies: StudiesPage,
   api: ApiPage,
 };

@@ -1,4 +1,6 @@
 /** The HTTP interface, typed. docs/api.md is the contract. */
+import type { Scene } from "./draw/sphere";
+
 export interface Named { readonly name: string; readonly label: string }
 export interface Entity extends Named { readonly degree: number }
 export interface Fact { readonly head: Named; readonly relation: Named; readonly tail: Named }
@@ -65,6 +67,17 @@ export interface MapView {
   readonly degree: readonly number[];
   readonly class: readonly number[];
   readonly classes: readonly { readonly label: string; readonly count: number }[];
+}
+export interface GeometryView {
+  readonly run: string;
+  readonly form: string;
+  readonly symbol: string;
+  readonly relation: Named;
+  readonly reading: "trained" | "mobius" | null;
+  readonly note: string;
+  readonly entity: Named | null;
+  readonly coordinates: { readonly kind: readonly string[]; readonly weight: readonly number[] };
+  readonly scene: Scene | null;
 }
 export interface Metrics { readonly mrr: number | null; readonly "hits@1": number | null; readonly "hits@10": number | null }
 export interface RunView {

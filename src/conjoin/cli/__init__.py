@@ -14,6 +14,7 @@ from conjoin.cli import (
     answers,
     benching,
     demo,
+    figures,
     graphs,
     mining,
     patterns,
@@ -70,6 +71,7 @@ for verb in VERBS:
 studies.study_app.command("plan")(planning.plan)
 app.add_typer(studies.study_app, name="study")
 app.add_typer(benching.bench_app, name="bench")
+app.add_typer(figures.figure_app, name="figure")
 
 
 def _version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""Routes that show what there is: runs, entities, relations, the map, studies."""
+"""Routes that show what there is: runs, entities, relations, the map, geometry, studies."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.responses import Response
 from conjoin import __version__
 from conjoin.errors import did_you_mean
 from conjoin.serve.http import shapes
+from conjoin.serve.http.geometry import geometry
 from conjoin.serve.http.layout import Layout, layout_of, stored_methods
 from conjoin.serve.http.limits import Settings, promised
 from conjoin.serve.http.neighbourhood import entity_page
@@ -60,6 +61,13 @@ def browsing_routes(shelf: Shelf, settings: Settings) -> APIRouter:
             packed = await shelf.in_thread(layout.packed, wanted.limit)
             return Response(packed, media_type="application/octet-stream")
         return await shelf.in_thread(lambda: Reply(layout.columns(run, wanted.limit)))
+
+    @router.get("/geometry", response_model=shapes.GeometryShape, summary="A relation on the Riemann sphere")
+    async def geometry_of(wanted: Annotated[shapes.GeometryWanted, Query()]) -> Reply:
+        run = shelf[wanted.run]
+        relation = await shelf.find(run.graph.relations, wanted.relation)
+        entity = None if wanted.entity is None else await shelf.find(run.graph.entities, wanted.entity)
+        return Reply(await shelf.in_thread(geometry, run, wanted, relation, entity))
 
     @router.get("/studies", response_model=shapes.Studies, summary="Reports of studies")
     async def studies() -> Reply:

@@ -76,7 +76,7 @@ def layout_of(run: OpenRun, method: str = "pca") -> Layout:
     ids = run.by_degree[:POINTS]
     points = _stored(run, method, len(ids))
     if points is None:
-        points = _scaled(_project(run.predictor.model.entities.weight.detach()[torch.from_numpy(ids)], method))
+        points = _scaled(project(run.predictor.model.entities.weight.detach()[torch.from_numpy(ids)], method))
         _store(run, method, points)
     kind, classes = _classes(run)
     return Layout(method, ids, points, run.degree[ids], kind[ids], classes)
@@ -87,7 +87,8 @@ def stored_methods(run: OpenRun) -> list[str]:
     return [method for method in METHODS if method == "pca" or _file(run, method).exists()]
 
 
-def _project(rows: torch.Tensor, method: str) -> Points:
+def project(rows: torch.Tensor, method: str, *, seed: int = 0) -> Points:
+    """Rows (n, width) in two dimensions, (n, 2)."""
     if method == "pca" or len(rows) < FEWEST:
         return _pca(rows)
     module, name = {"umap": ("umap", "UMAP"), "pacmap": ("pacmap", "PaCMAP")}[method]
@@ -96,7 +97,7 @@ def _project(rows: torch.Tensor, method: str) -> Points:
     except ImportError as error:
         package = {"umap": "umap-learn", "pacmap": "pacmap"}[method]
         raise NotInstalled(package, "map", f"A map by {name}") from error
-    return np.asarray(reducer(random_state=0).fit_transform(rows.cpu().numpy()), dtype=np.float32)
+    return np.asarray(reducer(random_state=seed).fit_transform(rows.cpu().numpy()), dtype=np.float32)
 
 
 def _pca(rows: torch.Tensor) -> Points:

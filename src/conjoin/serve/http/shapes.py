@@ -104,6 +104,17 @@ class MapWanted(Wanted):
     format: Format = "json"
 
 
+class GeometryWanted(Wanted):
+    relation: Name
+    coordinate: Annotated[int | None, Field(ge=0)] = None
+    entity: Name | None = None
+    reverse: bool = False
+    iterates: Annotated[int, Field(ge=1, le=limits.ITERATES)] = 5
+    reading: Annotated[Literal["trained", "mobius"], Field(description="mobius: read phase and aligned runs so.")] = (
+        "trained"
+    )
+
+
 class StudyWanted(BaseModel):
     model_config = ConfigDict(extra="forbid")
     name: Name
@@ -302,6 +313,24 @@ class MapShape(BaseModel):
     degree: list[int]
     classes: list[ClassShape]
     of_class: Annotated[list[int], Field(alias="class")]
+
+
+class CoordinatesShape(BaseModel):
+    kind: list[str]
+    weight: list[float]
+
+
+class GeometryShape(BaseModel):
+    run: str
+    form: str
+    symbol: str
+    relation: Named
+    reverse: bool
+    reading: Literal["trained", "mobius"] | None
+    note: str
+    entity: Named | None
+    coordinates: CoordinatesShape
+    scene: dict[str, Any] | None
 
 
 class Runs(BaseModel):

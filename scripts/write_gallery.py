@@ -1,0 +1,37 @@
+"""Draw the figures of docs/gallery.md again: python scripts/write_gallery.py
+
+The page is the script: the commands of its `sh` blocks run in the repository's root, one after the other, and what they
+print goes into the `text` block behind them. Runs that are finished are not trained again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "gallery.md"
+BLOCK = re.compile(r"```sh\n(?P<commands>.*?)```\n(?P<shown>```text\n(?:.*?\n)??```\n)?", re.DOTALL)
+
+
+def filled(text: str, folder: Path) -> str:
+    """The page with what its commands print now."""
+
+    def fill(block: re.Match[str]) -> str:
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        shell = ["bash", "-e", "-c", block["commands"]]
+        done = subprocess.run(shell, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"ended with {done.returncode}:\n{block['commands']}")
+        head = f"```sh\n{block['commands']}```\n"
+        printed = "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
+        return f"{head}```text\n{printed}\n```\n" if block["shown"] else head
+
+    return BLOCK.sub(fill, text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), ROOT), encoding="utf-8")

@@ -1,0 +1,185 @@
+"""The Geometry page and the page that `conjoin figure sphere` writes, driven as a person would."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+SCRIPT = Path(__file__).resolve().parents[2] / "src" / "conjoin" / "geometry" / "sphere.js"
+PHONE = {"viewport": {"width": 375, "height": 780}, "has_touch": True}
+
+
+class Visit(Protocol):
+    page: Page
+    service: str
+    complaints: list[str]
+
+    def open(self, address: str = "") -> Page: ...
+
+
+def pixels(canvas: Locator) -> np.ndarray:
+    """What a canvas shows, once it stands still."""
+    from matplotlib.image import imread
+
+    canvas.page.wait_for_timeout(150)
+    drawn = str(canvas.evaluate("canvas => canvas.toDataURL()")).partition(",")[2]
+    return np.asarray(imread(io.BytesIO(base64.b64decode(drawn)), format="png"))
+
+
+def query(page: Page) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def test_two_runs_turn_together_until_they_are_unlinked(visit: Visit) -> None:
+    page = visit.open("geometry?relation=borders&with=complex-conj")
+    spheres = page.locator(".sphere canvas")
+    spheres.nth(1).wait_for()
+    assert page.get_by_text("Complεx").first.is_visible()
+    before = [pixels(spheres.nth(i)) for i in range(2)]
+    assert len(np.unique(before[0].reshape(-1, before[0].shape[-1]), axis=0)) > 100, "the sphere is not drawn"
+    box = spheres.first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 200, box["y"] + 200)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 160, steps=5)
+    page.mouse.up()
+    turned = [pixels(spheres.nth(i)) for i in range(2)]
+    assert not np.array_equal(before[0], turned[0])
+    assert not np.array_equal(before[1], turned[1])
+    page.get_by_label("Link the cameras").uncheck()
+    spheres.first.focus()
+    page.keyboard.press("ArrowLeft")
+    apart = pixels(spheres.nth(1))
+    assert np.array_equal(turned[1], apart)
+    page.get_by_role("button", name="Reset the view").click()
+    page.get_by_label("Link the cameras").check()
+    assert np.array_equal(before[1], pixels(spheres.nth(1)))
+
+
+def test_relation_coordinate_and_run_are_chosen_and_kept_in_the_address(visit: Visit) -> None:
+    page = visit.open("geometry")
+    page.locator(".sphere canvas").wait_for()
+    assert page.get_by_role("combobox", name="Relation", exact=True).input_value() == "near"
+    page.get_by_role("combobox", name="Relation", exact=True).fill("located")
+    page.get_by_role("option").filter(has_text="located in").click()
+    page.wait_for_url("**relation=located_in**")
+    page.get_by_label("Coordinate on the left").select_option("3")
+    page.wait_for_url("**i=3**")
+    page.get_by_label("Images").select_option("8")
+    page.wait_for_url("**n=8**")
+    page.get_by_label("Beside it").select_option("complex-conj")
+    page.get_by_label("Coordinate on the right").wait_for()
+    page.reload()
+    page.get_by_label("Coordinate on the right").wait_for()
+    assert page.get_by_label("Coordinate on the left").input_value() == "3"
+    assert query(page) == {"relation": "located_in", "i": "3", "n": "8", "with": "complex-conj"}
+    page.get_by_label("Run on the left").select_option("complex-conj")
+    page.wait_for_url("**run=complex-conj**")
+
+
+def test_the_flow_plays_and_stops(visit: Visit) -> None:
+    page = visit.open("geometry?relation=borders")
+    canvas = page.locator(".sphere canvas")
+    canvas.wait_for()
+    still = pixels(canvas)
+    page.get_by_role("button", name="Play the flow").click()
+    page.locator("output").filter(has_not_text=re.compile(r"^0\.00$")).wait_for()
+    page.get_by_role("button", name="Stop").click()
+    assert not np.array_equal(still, pixels(canvas))
+    page.get_by_label("Time of the flow").fill("2")
+    assert page.locator("output").inner_text() == "2.00"
+    page.get_by_role("button", name="Reset the view").click()
+    assert np.array_equal(still, pixels(canvas))
+
+
+def test_picture_and_data_are_saved(visit: Visit) -> None:
+    page = visit.open("geometry?relation=has_capital&with=complex-conj")
+    page.locator(".sphere canvas").nth(1).wait_for()
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Save PNG").click()
+    assert found.value.suggested_filename == "sphere-has-capital.png"
+    assert Path(found.value.path()).read_bytes().startswith(b"\x89PNG")
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Save data").click()
+    scenes = json.loads(Path(found.value.path()).read_text(encoding="utf-8"))
+    assert [scene["run"] for scene in scenes] == ["complex", "complex-conj"]
+
+
+def test_a_phase_run_says_so_and_offers_the_other_reading(visit: Visit) -> None:
+    page = visit.open("geometry?run=5star&relation=borders")
+    page.get_by_text("not a Möbius map").first.wait_for()
+    assert page.locator(".sphere canvas").count() == 0
+    assert page.get_by_role("button", name="Save PNG").is_disabled()
+    page.get_by_role("button", name=re.compile("Draw the Möbius map")).click()
+    page.locator(".sphere canvas").wait_for()
+    assert "another function" in page.locator(".sphere").inner_text()
+
+
+@pytest.mark.parametrize("visit", [PHONE], indirect=True)
+def test_two_spheres_fit_a_phone(visit: Visit) -> None:
+    page = visit.open("geometry?relation=borders&with=complex-conj")
+    page.locator(".sphere canvas").nth(1).wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+def test_the_script_flows_as_the_library_does(browser: Browser) -> None:
+    from conjoin.algebra.mobius import Mobius, points_of, to_sphere
+
+    encoded = base64.b64encode(SCRIPT.read_bytes()).decode()
+    page = browser.new_page()
+    generator = np.random.default_rng(0)
+    maps = [Mobius.of(*(generator.normal(size=(4, 2)) @ [1, 1j])) for _ in range(20)]
+    maps += [Mobius.of(1, 1, 0, 1), Mobius.of(1, 0, 0, 1), Mobius.of(-1, 0, 0, 1), Mobius.of(1, 1e-5, 0, 1)]
+    asked = [
+        ([[float(z.real), float(z.imag)] for z in map_.generator.ravel()], t) for map_ in maps for t in (-2, 0.3, 1)
+    ]
+    found = page.evaluate(
+        """async ([code, asked]) => {
+            const { flow, toSphere } = await import("data:text/javascript;base64," + code);
+            return asked.map(([generator, t]) => { const [, b, , d] = flow(generator, t); return toSphere(b, d); });
+        }""",
+        [encoded, asked],
+    )
+    expected = [to_sphere(map_.flow(t)(points_of(0))) for map_ in maps for t in (-2, 0.3, 1)]
+    assert np.allclose(found, expected, atol=1e-9)
+    page.close()
+
+
+def test_the_written_page_turns_plays_and_saves_without_a_service(browser: Browser, runs: Path) -> None:
+    from tests.cli.commands import conjoin
+
+    file = runs / "spheres.html"
+    ran = conjoin("figure", "sphere", runs / "complex", runs / "complex-conj", "--relation", "borders", "-o", file)
+    assert ran.code == 0, ran.err
+    context = browser.new_context()
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
+    page.goto(file.as_uri())
+    canvas = page.locator("canvas").nth(1)
+    before = pixels(canvas)
+    page.locator("canvas").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert not np.array_equal(before, pixels(canvas)), "the cameras are not linked"
+    page.get_by_role("button", name="Play the flow").click()
+    page.wait_for_timeout(200)
+    assert page.locator("#time").input_value() != "0"
+    page.get_by_role("button", name="Stop").click()
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Save PNG").click()
+    assert Path(found.value.path()).read_bytes().startswith(b"\x89PNG")
+    context.close()
+    assert complaints == []

@@ -1,0 +1,51 @@
+"""The gallery and the page about maps are what the scripts write."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import write_gallery  # noqa: E402
+import write_maps_doc  # noqa: E402
+
+TEXT = write_gallery.PAGE.read_text(encoding="utf-8")
+
+
+def test_every_picture_is_there_small_and_drawn_by_a_command_of_the_page() -> None:
+    shown = re.findall(r"\]\((images/[^)]+)\)", TEXT)
+    assert len(shown) >= 6
+    drawn = {word for block in write_gallery.BLOCK.finditer(TEXT) for word in shlex.split(block["commands"])}
+    for image in shown:
+        assert (ROOT / "docs" / image).stat().st_size < 400_000
+        assert f"docs/{image}" in drawn
+
+
+def test_every_block_that_shows_output_has_some() -> None:
+    blocks = [block["shown"] for block in write_gallery.BLOCK.finditer(TEXT) if block["shown"]]
+    assert len(blocks) >= 5
+    assert all("Drawn: " in block for block in blocks)
+
+
+def test_commands_fill_their_block_and_a_failing_one_stops(tmp_path: Path) -> None:
+    page = "a\n```sh\necho one\necho two\n```\n```text\nold\n```\nb\n```sh\ntouch c\n```\n"
+    assert write_gallery.filled(page, tmp_path) == page.replace("old", "one\ntwo")
+    assert (tmp_path / "c").exists()
+    with pytest.raises(SystemExit, match="ended with 1"):
+        write_gallery.filled("```sh\nfalse\necho x\n```\n", tmp_path)
+
+
+def test_the_page_about_maps_is_that_of_the_results() -> None:
+    pytest.importorskip("scipy", reason="tests of differences need SciPy: pip install 'conjoin[study]'")
+    report = json.loads(write_maps_doc.RESULTS.read_text(encoding="utf-8"))
+    text = write_maps_doc.PAGE.read_text(encoding="utf-8")
+    assert write_maps_doc.page(report) == text, "run `python scripts/write_maps_doc.py`"
+    for image in re.findall(r"\]\((images/[^)]+)\)", text):
+        assert (ROOT / "docs" / image).is_file()
