@@ -70,7 +70,7 @@ def factors(model: Model, h: Tensor, r: Tensor, t: Tensor) -> Factors:
 def gradients(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
     """Leave the gradient of `loss` in the parameters' .grad; return (mean nll, penalty), not waiting for the device."""
     entities, batch = model.entities, factors(model, h, r, t)
-    entity_gradient = _buffer(entities.weight)
+    entity_gradient = buffer_of(entities.weight)
     nll, dq = entities.softmax(batch.q.detach(), t, out=entity_gradient)
     cost = batch.backward(dq, recipe)
     if recipe.n3 or recipe.f2:
@@ -82,7 +82,7 @@ def gradients(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> 
 
 def relation_gradients(model: Model, r: Tensor, batch: Factors) -> None:
     """Leave the relations' gradient in .grad."""
-    gradient = _buffer(model.relations)
+    gradient = buffer_of(model.relations)
     gradient.zero_()
     add_rows(gradient, r, gradient_of(batch.relations))
 
@@ -100,7 +100,8 @@ def _penalty_and_slopes(squared_moduli: list[Tensor], recipe: Recipe) -> tuple[T
     return cost, slopes
 
 
-def _buffer(parameter: torch.nn.Parameter) -> Tensor:
+def buffer_of(parameter: torch.nn.Parameter) -> Tensor:
+    """The parameter's gradient, made where there is none yet."""
     if parameter.grad is None:
         parameter.grad = with_room(torch.zeros_like(parameter))
     return parameter.grad

@@ -14,6 +14,7 @@ from conjoin.algebra.forms import ComplEx, FiveStar, Pair
 from conjoin.device import recorded, too_old
 from conjoin.errors import UsageError
 from conjoin.learn.objective import gradients
+from conjoin.learn.on_cpu import gradients_on_cpu
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.rowwise import rowwise_step
 from conjoin.learn.update import RowUpdate
@@ -83,7 +84,9 @@ class Step:
 
     def _plain(self, examples: Tensor) -> Tensor:
         h, r, t = examples.unbind(dim=1)
-        costs = gradients(self.model, h, r, t, self.recipe)
+        alone_on_cpu = not examples.is_cuda and self.model.entities.whole
+        compute = gradients_on_cpu if alone_on_cpu else gradients
+        costs = compute(self.model, h, r, t, self.recipe)
         self.optimizer.step()
         return costs
 

@@ -26,18 +26,19 @@ def tile_rows(batch: int, width: int) -> int:
 
 
 def tiled_softmax(
-    q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, tile: int, scratch: Tensor
+    q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, tile: int, scratch: Tensor, place: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Negative log-likelihoods (B,) and the gradient of their mean: dq returned, d table written into `out`.
+    """Negative log-likelihoods of the targets t (B,) and the gradient of their mean: dq returned, d table in `out`.
 
-    `scratch` is a flat buffer for exponentials, (tile, B) each; it holds all tiles, or at least one.
+    `place` (B,) says which of the queries (Q, w) each target belongs to; without it, the one of its own number.
+    `scratch` is a flat buffer for exponentials, (tile, Q) each; it holds all tiles, or at least one.
     """
     batch, columns = len(q), q.T.contiguous()
     tiles = torch.split(table, tile)
     everything = scratch.numel() >= len(table) * batch
     kept = len(tiles) if everything else scratch.numel() // (tile * batch) - 1
 
-    def place(number: int) -> Tensor:
+    def room_of(number: int) -> Tensor:
         first = min(number, kept) * tile * batch
         rows = len(tiles[number])
         return scratch[first : first + rows * batch].view(rows, batch)
@@ -45,7 +46,7 @@ def tiled_softmax(
     references: list[Tensor] = []
     reference, total, dq = q.new_full((batch,), -torch.inf), q.new_zeros(batch), torch.zeros_like(q)
     for number, rows in enumerate(tiles):
-        powers = place(number)
+        powers = room_of(number)
         torch.mm(rows, columns, out=powers)
         higher = torch.maximum(reference, powers.amax(dim=0))
         powers.sub_(higher).exp_()
@@ -55,13 +56,24 @@ def tiled_softmax(
         references.append(higher)
         reference = higher.clone()
     log_total = total.log().add_(reference)
-    share, truth = q / batch, table[t]
+    weight = _weights(q, len(t), place)
     for number, gradient in enumerate(torch.split(out, tile)):
-        powers = place(number)
+        powers = room_of(number)
         if number >= kept:
             torch.mm(tiles[number], columns, out=powers)
             powers.sub_(references[number]).exp_()
-        factor = (references[number] - log_total).exp_()
-        torch.mm(powers, share * factor[:, None], out=gradient)
-    add_rows(out, t, -share)
-    return log_total - (q * truth).sum(dim=1), dq.div_(total[:, None]).sub_(truth).div_(batch)
+        factor = (references[number] - log_total).exp_().mul_(weight)
+        torch.mm(powers, q * factor[:, None], out=gradient)
+    dq.mul_((weight / total)[:, None])
+    truth, asked = table[t], q if place is None else q[place]
+    nll = (log_total if place is None else log_total[place]) - (asked * truth).sum(dim=1)
+    add_rows(out, t, asked * (-1 / len(t)))
+    truth.mul_(-1 / len(t))
+    return nll, dq.add_(truth) if place is None else dq.index_add_(0, place, truth)
+
+
+def _weights(q: Tensor, targets: int, place: Tensor | None) -> Tensor:
+    """The share of the mean that each query's logarithm of the sum has."""
+    if place is None:
+        return q.new_full((len(q),), 1 / targets)
+    return torch.bincount(place, minlength=len(q)).to(q.dtype).div_(targets)
