@@ -1,8 +1,8 @@
 """The gradients of a batch on a CPU, where the number of sweeps over rows counts as much as the products.
 
-The same numbers as `objective.gradients` up to rounding, with less work: a question that is asked twice in a large batch
-is scored once with twice the weight, a relation's penalty is computed once per relation, and the penalty of the answers,
-which no query depends on, needs no graph.
+The same numbers as `objective.gradients` up to rounding, with less work: a question that is asked twice in a large
+batch is scored once with twice the weight, a relation's penalty is computed once per relation, and the penalty of the
+answers, which no query depends on, needs no graph.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def gradients_on_cpu(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Reci
 
 
 def _questions(h: Tensor, r: Tensor, model: Model) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Heads and relations of the different questions, which one every example asks, and each one's share of the batch."""
+    """Heads and relations of the different questions, which one an example asks, and each one's share of the batch."""
     n_relations = len(model.relations)
     asked, place, count = torch.unique(h * n_relations + r, return_inverse=True, return_counts=True)
     return asked // n_relations, asked % n_relations, place, count.to(model.relations.dtype).div_(len(h))
