@@ -14,6 +14,8 @@ def test_training_leaves_a_page_and_its_numbers(tmp_path: Path) -> None:
     told = conjoin("bench", "train", "random-60/complex/4/20", "atlas/5star/4/2000", *QUICK, "-o", tmp_path, "--json")
     assert [cell["dataset"] for cell in told.json["cells"]] == ["random-60", "atlas"]
     assert told.json["rates"]["flops_of"] == "fp32"
+    assert told.json["command"].startswith("conjoin bench train random-60/complex/4/20 ")
+    assert str(tmp_path) not in told.json["command"]
     (stored,), (page,) = tmp_path.glob("train_here_*.json"), tmp_path.glob("train_here_*.md")
     assert stored.stem == page.stem
     assert "atlas | 5star | 4 | 2000" in page.read_text(encoding="utf-8")

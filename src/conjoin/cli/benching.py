@@ -250,7 +250,7 @@ def _write(
         "theme": theme,
         "hardware": hardware or hardware_of(machine, os.cpu_count() or 1),
         "date": today(),
-        "command": shlex.join(["conjoin", *sys.argv[1:]]),
+        "command": _command(sys.argv[1:]),
         "machine": machine,
         **parts,
     }
@@ -260,6 +260,20 @@ def _write(
         emit(found)
     else:
         show(table_of(found))
+
+
+def _command(words: list[str]) -> str:
+    """The command as anyone would type it, without the places of this machine."""
+    kept, places = [], {"-o": None, "--out": None, "--pykeen": "PYTHON"}
+    following = iter(words)
+    for word in following:
+        if word not in places:
+            kept.append(word)
+            continue
+        next(following, None)
+        if places[word]:
+            kept += [word, str(places[word])]
+    return shlex.join(["conjoin", *kept])
 
 
 def _load() -> str:
