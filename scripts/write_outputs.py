@@ -3,7 +3,7 @@
 Three kinds of blocks are written here and never typed. What follows a line `<!-- run: COMMAND -->` is what the command
 prints; commands run in a scratch folder, one after the other, so that a later one may use what an earlier one left.
 What stands between `<!-- study: FILE -->` and `<!-- /study -->` is a table of the study's finished runs. What stands
-between `<!-- bench: THEME_HARDWARE -->` and `<!-- /bench -->` is the newest such measurement under bench/results.
+between `<!-- measured: THEME_HARDWARE -->` and `<!-- /measured -->` is the newest such measurement under bench/results.
 `--tables` leaves the commands alone.
 """
 
@@ -24,7 +24,7 @@ from conjoin.study.study import Study
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = re.compile(r"<!-- run: (?P<command>[^\n]+) -->\n```text\n(?:.*?\n)??```$", re.DOTALL | re.MULTILINE)
 STUDY = re.compile(r"<!-- study: (?P<file>[^\n]+) -->\n.*?<!-- /study -->", re.DOTALL)
-BENCH = re.compile(r"<!-- bench: (?P<name>[^\n]+) -->\n.*?<!-- /bench -->", re.DOTALL)
+MEASURED = re.compile(r"<!-- measured: (?P<name>[^\n]+) -->\n.*?<!-- /measured -->", re.DOTALL)
 SHOWN = {"mrr": "MRR", "hits1": "Hits@1", "hits3": "Hits@3", "hits10": "Hits@10"}
 
 
@@ -43,9 +43,9 @@ def with_measurements(text: str) -> str:
     def fill(block: re.Match[str]) -> str:
         file = latest(ROOT / "bench" / "results", block["name"])
         told = section_of(read(file)) if file else "Not measured yet."
-        return f"<!-- bench: {block['name']} -->\n{told}\n<!-- /bench -->"
+        return f"<!-- measured: {block['name']} -->\n{told}\n<!-- /measured -->"
 
-    return BENCH.sub(fill, text)
+    return MEASURED.sub(fill, text)
 
 
 def study_table(file: Path) -> str:

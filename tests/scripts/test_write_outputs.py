@@ -27,7 +27,7 @@ def test_tables_are_those_of_the_results(page: Path) -> None:
     assert write_outputs.with_tables(text) == text, "run `python scripts/write_outputs.py --tables`"
 
 
-MEASURED = [page for page in PAGES if write_outputs.BENCH.search(page.read_text(encoding="utf-8"))]
+MEASURED = [page for page in PAGES if write_outputs.MEASURED.search(page.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("page", MEASURED, ids=lambda page: page.name)
@@ -38,7 +38,7 @@ def test_measurements_are_the_newest(page: Path) -> None:
 
 def test_some_pages_show_measurements_and_none_are_made_up() -> None:
     assert MEASURED
-    text = "<!-- bench: train_nowhere -->\nold\n<!-- /bench -->"
+    text = "<!-- measured: train_nowhere -->\nold\n<!-- /measured -->"
     assert "Not measured yet." in write_outputs.with_measurements(text)
 
 
