@@ -64,7 +64,9 @@ class ShardedTable(EntityTable):
     def in_tiles(self, batch: int) -> bool:  # noqa: ARG002
         return True
 
-    def softmax(self, q: Tensor, t: Tensor, *, out: Tensor) -> tuple[Tensor, Tensor]:
+    def softmax(self, q: Tensor, t: Tensor, *, out: Tensor, place: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        assert place is None, "a shared table takes one query per target"
+
         def write(start: int, gradient: Tensor) -> None:
             out[start : start + len(gradient)] = gradient
 
