@@ -12,6 +12,7 @@ import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -145,9 +146,14 @@ class _Train:
     def leave(self, groups: Groups, g: int) -> bool:
         """Take a group out of train, or change nothing if an entity or relation would then be missing there."""
         start, stop = groups.starts[g], groups.starts[g + 1]
-        entities = self.entities
-        if entities[groups.heads[start]] <= stop - start or entities[groups.tails[start]] <= stop - start:
+        entities, head, tail = self.entities, groups.heads[start], groups.tails[start]
+        if entities[head] <= stop - start or entities[tail] <= stop - start:
             return False
+        if stop - start == 1 and head != tail and self.relations[groups.relations[start]] > 1:
+            entities[head] -= 1
+            entities[tail] -= 1
+            self.relations[groups.relations[start]] -= 1
+            return True
         span = range(start, stop)
         self._shift(groups, span, -1)
         if all(
@@ -183,14 +189,18 @@ def hold_out(
 
 
 def _fill(parts: list[Part], ordered: Iterator[Groups], train: _Train) -> None:
-    if not any(part.missing for part in parts):
+    missing = [part.missing for part in parts]
+    numbers = range(len(parts))
+    if not any(missing):
         return
     for groups in ordered:
-        for g, (start, stop) in enumerate(zip(groups.starts[:-1], groups.starts[1:], strict=True)):
-            hungry = [part for part in parts if part.missing >= stop - start]
+        for g, (start, stop) in enumerate(pairwise(groups.starts)):
+            hungry = [i for i in numbers if missing[i] >= stop - start]
             if hungry and train.leave(groups, g):
-                max(hungry, key=lambda part: part.missing / part.wanted).rows.extend(groups.rows[start:stop])
-            elif not any(part.missing for part in parts):
+                chosen = max(hungry, key=lambda i: missing[i] / parts[i].wanted)
+                parts[chosen].rows.extend(groups.rows[start:stop])
+                missing[chosen] -= stop - start
+            elif not any(missing):
                 return
 
 
@@ -200,7 +210,7 @@ def _smallest(parts: list[Part], ordered: Iterator[Groups], train: _Train) -> li
     best: tuple[Groups, int] | None = None
     size = LARGEST
     for groups in ordered:
-        for g, (start, stop) in enumerate(zip(groups.starts[:-1], groups.starts[1:], strict=True)):
+        for g, (start, stop) in enumerate(pairwise(groups.starts)):
             if stop - start < size and groups.rows[start] not in taken and train.leave(groups, g):
                 train.back(groups, g)
                 best, size = (groups, g), stop - start

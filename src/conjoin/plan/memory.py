@@ -1,0 +1,167 @@
+"""The memory of a training, term by term: arithmetic on sizes.
+
+Bytes are per process and on top of what the loaded program and graph take. A term is what the code allocates, with
+its place named; `bench/plan.py` holds the sum against measured peaks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from conjoin.algebra.forms import Form
+from conjoin.errors import UsageError
+from conjoin.graph.graph import SPLITS, Graph
+from conjoin.learn.recipe import Optimizer
+
+REAL = 4
+ID = 8
+MIB = 1 << 20
+STATES: dict[Optimizer, int] = {"adagrad": 1, "adam": 2, "sgd": 0}
+"""Numbers that an optimiser keeps beside every parameter."""
+BUDGET = {"cpu": 256 * MIB, "cuda": 2048 * MIB}
+"""Bytes of a batch × entities buffer, as in `conjoin.model.table`."""
+KEEPS_GRADIENT = {"cpu": True, "cuda": True}
+"""Does a step hold a gradient as large as the table? (`conjoin.learn.objective`)"""
+ENTITY_ROWS, SLOT_ROWS = 17, 11
+"""Buffers of a batch that autograd holds: per entity width and per width of all slots, unfolded. Counted by measuring
+ComplEx and 5★E, which differ fourfold in the width of their slots."""
+FILTER_BYTES = 170
+"""Per triple of all splits, while the filter of known answers is sorted (`conjoin.graph.known`)."""
+FILTER_KEPT = 48
+COMPARED = 3
+"""Ranking compares scores and sums the hits: so many times the bytes of the scores (`EntityTable.standing`)."""
+PROGRAM = {"cpu": 30 * MIB, "cuda": 10 * MIB}
+"""Handles, thread stacks, tables of Parquet: what no term explains."""
+
+Device = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """A graph in numbers."""
+
+    entities: int
+    relations: int
+    train: int
+    valid: int = 0
+    test: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.entities, self.relations, self.train) < 1 or min(self.valid, self.test) < 0:
+            raise UsageError("a graph has at least one entity, one relation and one training triple")
+
+    @classmethod
+    def of(cls, graph: Graph) -> Sizes:
+        sizes = {split: len(graph.triples(split)) for split in SPLITS}
+        return cls(entities=graph.n_entities, relations=graph.n_relations, **sizes)
+
+    @property
+    def examples(self) -> int:
+        return 2 * self.train
+
+    @property
+    def triples(self) -> int:
+        return self.train + self.valid + self.test
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is to be trained and how."""
+
+    form: Form
+    rank: int
+    batch: int
+    optimizer: Optimizer = "adagrad"
+    validates: bool = False
+    processes: int = 1
+    device: Device = "cpu"
+
+    def __post_init__(self) -> None:
+        self.form.check_rank(self.rank)
+        if self.batch < 1 or self.processes < 1:
+            raise UsageError("batch and processes are at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Bytes per process. Training and ranking do not happen at once: the peak is the larger of the two."""
+
+    table: int
+    optimizer: int
+    gradient: int
+    best_weights: int
+    examples: int
+    shuffling: int
+    scores: int
+    activations: int
+    ranking: int
+    program: int
+
+    @property
+    def standing(self) -> int:
+        """What is held from the first step to the end."""
+        return self.table + self.optimizer + self.gradient + self.best_weights + self.examples + self.program
+
+    @property
+    def peak(self) -> int:
+        # Blocks as small as the activations go back to the allocator, not to the system.
+        return self.standing + self.activations + max(self.shuffling + self.scores, self.ranking)
+
+    def to_json(self) -> dict[str, int]:
+        return {**asdict(self), "peak": self.peak}
+
+
+def parameters(sizes: Sizes, setting: Setting) -> tuple[int, int]:
+    """Stored real numbers of all entities, and of all relations with their reciprocals."""
+    return sizes.entities * 2 * setting.rank, 2 * sizes.relations * setting.form.reals(setting.rank)
+
+
+def memory(sizes: Sizes, setting: Setting) -> Memory:
+    """What a training needs in every process; entity rows are divided among them, the rest is not."""
+    rows = -(-sizes.entities // setting.processes)
+    width = 2 * setting.rank
+    relation_reals = 2 * sizes.relations * setting.form.reals(setting.rank)
+    table = REAL * (rows * width + relation_reals)
+    budget = BUDGET[setting.device]
+    batch = min(setting.batch, sizes.examples)
+    all_scores = REAL * batch * rows
+    dense = all_scores <= budget
+    slots = 2 * len(setting.form.SLOTS) * setting.form.slot_width(setting.rank)
+    asked = min(2 * max(sizes.valid, sizes.test), max(32, budget // (2 * REAL * rows)))
+    filtered = FILTER_BYTES * sizes.triples if sizes.valid + sizes.test else 0
+    compared = FILTER_KEPT * sizes.triples + COMPARED * min(REAL * asked * rows, budget // 2 + REAL * asked * 96)
+    return Memory(
+        table=table,
+        optimizer=STATES[setting.optimizer] * table,
+        gradient=table if KEEPS_GRADIENT[setting.device] else REAL * relation_reals,
+        best_weights=table if setting.validates else 0,
+        examples=3 * ID * sizes.examples,
+        shuffling=ID * sizes.examples,
+        scores=2 * all_scores if dense else budget,
+        activations=REAL * batch * (ENTITY_ROWS * width + SLOT_ROWS * slots),
+        ranking=max(filtered, compared) if asked else 0,
+        program=PROGRAM[setting.device],
+    )
+
+
+@dataclass(frozen=True)
+class Tying:
+    """What ties save against the same family without ties, in training (table, optimiser state and gradient)."""
+
+    relation_bytes: int
+    untied_relation_bytes: int
+    saved_bytes: int
+    share_of_relations: float
+    share_of_everything: float
+
+
+def tying(sizes: Sizes, setting: Setting) -> Tying:
+    """Ties concern relations only, and the entity table is usually nearly everything: both shares are given."""
+    form = setting.form
+    untied = type(form)(**form.options)
+    copies = 1 + STATES[setting.optimizer] + 1
+    own, whole = (2 * sizes.relations * f.reals(setting.rank) * REAL for f in (form, untied))
+    entities = sizes.entities * 2 * setting.rank * REAL
+    saved = whole - own
+    return Tying(own, whole, copies * saved, saved / whole, saved / (entities + whole))
