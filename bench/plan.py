@@ -34,12 +34,12 @@ class Configuration:
 
 
 CPU = (
-    Configuration("wide table, dense scores", 200_000, 100, 500, "5star-conj", 64, 100),
-    Configuration("wide table, chunked scores", 300_000, 20, 1_000, "complex", 50, 500),
-    Configuration("Adam, best weights kept", 100_000, 20, 1_000, "5star", 100, 500, "adam", 100, True),
-    Configuration("many triples", 2_000, 50, 2_000_000, "complex-conj", 8, 100_000),
-    Configuration("many relations", 10_000, 30_000, 2_000, "5star", 100, 1_000),
-    Configuration("large batch of 5★E", 14_541, 237, 4_000, "5star-conj", 200, 1_000, "adagrad", 500),
+    Configuration("wide table, dense scores", 200_000, 100, 100, "5star-conj", 64, 100),
+    Configuration("wide table, chunked scores", 300_000, 20, 250, "complex", 50, 500),
+    Configuration("Adam, best weights kept", 100_000, 20, 250, "5star", 100, 500, "adam", 100, True),
+    Configuration("many triples", 500, 50, 1_000_000, "complex-conj", 8, 100_000),
+    Configuration("many relations", 10_000, 30_000, 500, "5star", 100, 1_000),
+    Configuration("large batch of 5★E", 14_541, 237, 1_000, "5star-conj", 200, 1_000, "adagrad", 500),
 )
 GPU = (
     Configuration("wide table, dense scores", 1_000_000, 100, 2_000, "5star-conj", 100, 200),

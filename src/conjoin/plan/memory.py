@@ -29,9 +29,9 @@ ComplEx and 5★E, which differ fourfold in the width of their slots."""
 FILTER_BYTES = 170
 """Per triple of all splits, while the filter of known answers is sorted (`conjoin.graph.known`)."""
 FILTER_KEPT = 48
-COMPARED = 3
-"""Ranking compares scores and sums the hits: so many times the bytes of the scores (`EntityTable.standing`)."""
-PROGRAM = {"cpu": 30 * MIB, "cuda": 10 * MIB}
+COMPARED = 13 / 4
+"""Ranking holds a score (4 bytes), a comparison (1) and the summands of a count (8): `EntityTable.standing`."""
+PROGRAM = {"cpu": 50 * MIB, "cuda": 10 * MIB}
 """Handles, thread stacks, tables of Parquet: what no term explains."""
 
 Device = Literal["cpu", "cuda"]
@@ -130,7 +130,7 @@ def memory(sizes: Sizes, setting: Setting) -> Memory:
     slots = 2 * len(setting.form.SLOTS) * setting.form.slot_width(setting.rank)
     asked = min(2 * max(sizes.valid, sizes.test), max(32, budget // (2 * REAL * rows)))
     filtered = FILTER_BYTES * sizes.triples if sizes.valid + sizes.test else 0
-    compared = FILTER_KEPT * sizes.triples + COMPARED * min(REAL * asked * rows, budget // 2 + REAL * asked * 96)
+    compared = FILTER_KEPT * sizes.triples + int(COMPARED * min(REAL * asked * rows, budget // 2 + REAL * asked * 96))
     return Memory(
         table=table,
         optimizer=STATES[setting.optimizer] * table,

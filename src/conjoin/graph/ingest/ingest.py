@@ -145,7 +145,7 @@ def _sources(files: Sequence[AnyPath], labels: AnyPath | None) -> _Sources:
     for number, path in enumerate(paths, start=1):
         stem = split_name(path)[0]
         scopes[stem if stem not in scopes else f"{stem}-{number}"] = path
-    if len(scopes) < len(paths):
+    if len({path.resolve() for path in paths}) < len(paths):
         raise UsageError("the same file is named twice")
     return _Sources((scopes,), labels, None)
 
