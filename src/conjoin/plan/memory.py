@@ -24,13 +24,13 @@ BUDGET = {"cpu": 256 * MIB, "cuda": 2048 * MIB}
 KEEPS_GRADIENT = {"cpu": True, "cuda": True}
 """Does a step hold a gradient as large as the table? (`conjoin.learn.objective`)"""
 ENTITY_ROWS, SLOT_ROWS = 17, 11
-"""Buffers of a batch that autograd holds: per entity width and per width of all slots, unfolded. Counted by measuring
-ComplEx and 5★E, which differ fourfold in the width of their slots."""
+"""Buffers of a batch that autograd holds: per width of an entity and per width of the slots. Measured with ComplEx and
+5★E, whose slots differ fourfold in width."""
 FILTER_BYTES = 170
 """Per triple of all splits, while the filter of known answers is sorted (`conjoin.graph.known`)."""
 FILTER_KEPT = 48
-COMPARED = 13 / 4
-"""Ranking holds a score (4 bytes), a comparison (1) and the summands of a count (8): `EntityTable.standing`."""
+COMPARED = 3
+"""Ranking holds scores (4 bytes each) and the summands of a count (8): `EntityTable.standing`."""
 PROGRAM = {"cpu": 50 * MIB, "cuda": 10 * MIB}
 """Handles, thread stacks, tables of Parquet: what no term explains."""
 
@@ -127,10 +127,11 @@ def memory(sizes: Sizes, setting: Setting) -> Memory:
     batch = min(setting.batch, sizes.examples)
     all_scores = REAL * batch * rows
     dense = all_scores <= budget
-    slots = 2 * len(setting.form.SLOTS) * setting.form.slot_width(setting.rank)
+    # A tied slot shares one of its two parts with the slot it is derived from.
+    slots = (2 * len(setting.form.stored) + len(setting.form.ties)) * setting.form.slot_width(setting.rank)
     asked = min(2 * max(sizes.valid, sizes.test), max(32, budget // (2 * REAL * rows)))
     filtered = FILTER_BYTES * sizes.triples if sizes.valid + sizes.test else 0
-    compared = FILTER_KEPT * sizes.triples + int(COMPARED * min(REAL * asked * rows, budget // 2 + REAL * asked * 96))
+    compared = FILTER_KEPT * sizes.triples + COMPARED * min(REAL * asked * rows, budget // 2 + REAL * asked * 96)
     return Memory(
         table=table,
         optimizer=STATES[setting.optimizer] * table,
