@@ -58,7 +58,7 @@ def test_plan_of_a_graph_and_of_numbers_alone() -> None:
 
 def test_training_that_cannot_fit_is_refused_with_advice(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
-    refused = conjoin("train", "atlas", "--rank", "100", "--memory-limit", "70MB", "-o", run)
+    refused = conjoin("train", "atlas", "--rank", "1000", "--memory-limit", "150MB", "-o", run)
     assert refused.code == 2
     assert "--rank" in refused.err
     assert "--memory-limit any" in refused.err
