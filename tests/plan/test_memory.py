@@ -9,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from conjoin.algebra.notation import form
 from conjoin.errors import UsageError
 from conjoin.model.model import Model
-from conjoin.model.table import CPU_BUDGET, GPU_BUDGET
-from conjoin.plan.memory import BUDGET, Setting, Sizes, memory, parameters, tying
+from conjoin.model.table import CPU_BUDGET, GPU_BUDGET, EntityTable
+from conjoin.plan.memory import BUDGET, TILE, Setting, Sizes, memory, parameters, tying
 
 SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "plan.py"
 SIZES = Sizes(entities=1000, relations=10, train=5000, valid=100, test=100)
@@ -37,16 +38,28 @@ def test_terms_by_hand() -> None:
     table = 4 * (1000 * 16 + 20 * 32)
     assert (found.table, found.optimizer, found.gradient, found.best_weights) == (table, table, table, 0)
     assert found.examples == 2 * 5000 * 3 * 8
-    assert found.scores == 2 * 4 * 100 * 1000
+    assert found.scores == 4 * 100 * 1000
     assert memory(SIZES, replace(SETTING, optimizer="adam", validates=True)).best_weights == table
     assert memory(SIZES, replace(SETTING, optimizer="sgd")).optimizer == 0
 
 
-def test_scores_never_exceed_twice_the_budget_and_rows_are_shared() -> None:
+def test_a_table_beyond_the_budget_has_no_gradient_and_rows_are_shared() -> None:
+    relations = 4 * 20 * 32
     large = replace(SIZES, entities=10_000_000)
-    assert memory(large, SETTING).scores == CPU_BUDGET
+    assert memory(replace(SIZES, entities=2_000_000), SETTING).scores == CPU_BUDGET
+    assert (memory(large, SETTING).scores, memory(large, SETTING).gradient) == (TILE, relations)
     four = memory(large, replace(SETTING, processes=4))
-    assert four.table - 4 * 20 * 32 == (memory(large, SETTING).table - 4 * 20 * 32) // 4
+    assert four.table - relations == (memory(large, SETTING).table - relations) // 4
+    on_gpu = replace(SETTING, device="cuda")
+    assert memory(large, on_gpu).gradient > memory(large, replace(on_gpu, precision="tf32")).gradient == relations
+    assert memory(large, replace(SETTING, negatives=500)).gradient < 1e6
+
+
+@pytest.mark.parametrize(("entities", "rank", "batch"), [(1000, 8, 100), (2_000_000, 8, 100), (5_000_000, 8, 100)])
+def test_the_path_is_the_one_that_the_table_takes(entities: int, rank: int, batch: int) -> None:
+    table = EntityTable(torch.empty(entities, 2 * rank, device="meta"))
+    sizes, setting = replace(SIZES, entities=entities), replace(SETTING, rank=rank, batch=batch)
+    assert (memory(sizes, setting).gradient > 4 * 20 * 32) != table.in_tiles(batch)
 
 
 def test_ties_save_relations_only() -> None:

@@ -19,10 +19,10 @@ SAMPLES = 5
 TERMS = {
     "table": "entity rows and relation rows",
     "optimizer": "what the optimiser remembers per parameter",
-    "gradient": "one number per parameter",
+    "gradient": "of the table, or of the tile that is being changed",
     "best_weights": "a second copy of the table, where the best on valid is kept",
     "examples": "ids of the doubled training set",
-    "shuffling": "the order of an epoch",
+    "shuffling": "the examples in the order of an epoch",
     "scores": "batch × entities, at once or in chunks",
     "activations": "rows of the batch that autograd holds",
     "ranking": "filter of known answers, scores and comparisons (not while training)",
@@ -133,6 +133,8 @@ def plan(
     rank: Annotated[int, typer.Option(min=1, help="Complex coordinates per entity.")] = 100,
     batch: Annotated[int | None, typer.Option(min=1, help="Examples per step.  [default: as train]")] = None,
     optimizer: Annotated[str, typer.Option(help="adagrad, adam or sgd.")] = "adagrad",
+    precision: Annotated[str, typer.Option(help="fp32, or tf32 or bf16 on a GPU.")] = "fp32",
+    negatives: Annotated[int, typer.Option(min=0, help="Sampled softmax with so many; 0: all entities.")] = 0,
     validates: Annotated[bool, typer.Option("--validates", help="Keep the best weights beside the last.")] = False,
     processes: Annotated[int, typer.Option(min=1, help="Processes that share the entity table.")] = 1,
     memory: Annotated[str | None, typer.Option(help="Of each process, such as 141GB.  [default: what is free]")] = None,
@@ -158,11 +160,14 @@ def plan(
     sizes = _sizes(graph, entities, relations, triples, labels)
     default = min(1000, max(100, sizes.examples // 100))
     kind, here = _device(device, elsewhere=memory is not None)
+    recipe = Recipe(optimizer=optimizer, precision=precision)  # type: ignore[arg-type]
     setting = Setting(
         form=form_of(form),
         rank=rank,
         batch=batch or default,
-        optimizer=Recipe(optimizer=optimizer).optimizer,  # type: ignore[arg-type]
+        optimizer=recipe.optimizer,
+        precision=recipe.precision,
+        negatives=negatives,
         validates=validates,
         processes=processes,
         device=kind,  # type: ignore[arg-type]

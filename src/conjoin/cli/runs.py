@@ -179,8 +179,7 @@ def train(
             "leave out --form, --rank and --preset, or train from scratch"
         )
     folder = out or Path("runs") / run.title
-    if not RunFolder(folder).finished:
-        _refuse_too_large(run, loaded, chosen.device, memory_limit)
+    _refuse_too_large(run, folder, loaded, device=chosen.device, limit=memory_limit, processes=mesh.count)
     initial = rows_for(before, loaded, seed=seed, scale=recipe.initial_scale) if before else None
     among = f" × {mesh.count} processes" if mesh.count > 1 else ""
     say(f"{run.form} of rank {run.rank} on {loaded.name}, {chosen.device}{among} ({chosen.reason}) → {folder}")
@@ -203,24 +202,30 @@ def train(
         show_result(done)
 
 
-def _refuse_too_large(run: Run, graph: Graph, device: Any, limit: str | None) -> None:
+def _refuse_too_large(run: Run, folder: Path, graph: Graph, *, device: Any, limit: str | None, processes: int) -> None:
     """Say what would fit instead of running out of memory hours later."""
     from conjoin.algebra.notation import parse
     from conjoin.device import free_bytes
     from conjoin.plan.memory import Setting, Sizes
     from conjoin.plan.plan import refuse_unless_fits
+    from conjoin.study.folder import RunFolder
 
-    if limit == "any":
+    if limit == "any" or RunFolder(folder).finished:
         return
     setting = Setting(
         form=parse(run.form),
         rank=run.rank,
         batch=run.recipe.batch,
         optimizer=run.recipe.optimizer,
+        precision=run.recipe.precision,
         validates=run.recipe.validate_every > 0,
+        negatives=run.recipe.negatives,
+        processes=processes,
         device="cuda" if device.type == "cuda" else "cpu",
     )
-    refuse_unless_fits(Sizes.of(graph), setting, available=opt.bytes_of(limit) if limit else free_bytes(device))
+    # Processes on a CPU share one memory.
+    free = free_bytes(device) // (1 if device.type == "cuda" else processes)
+    refuse_unless_fits(Sizes.of(graph), setting, available=opt.bytes_of(limit) if limit else free)
 
 
 def default_batch(graph: Graph) -> int:

@@ -21,14 +21,15 @@ STATES: dict[Optimizer, int] = {"adagrad": 1, "adam": 2, "sgd": 0}
 """Numbers that an optimiser keeps beside every parameter."""
 BUDGET = {"cpu": 256 * MIB, "cuda": 2048 * MIB}
 """Bytes of a batch × entities buffer, as in `conjoin.model.table`."""
-KEEPS_GRADIENT = {"cpu": True, "cuda": True}
-"""Does a step hold a gradient as large as the table? (`conjoin.learn.objective`)"""
+TILE = 8 * MIB
+"""A tile of scores, its gradient and what the optimiser needs for it, on a CPU (`conjoin.model.tiled`)."""
 ENTITY_ROWS, SLOT_ROWS = 17, 11
 """Buffers of a batch that autograd holds: per width of an entity and per width of the slots. Measured with ComplEx and
 5★E, whose slots differ fourfold in width."""
 FILTER_BYTES = 170
 """Per triple of all splits, while the filter of known answers is sorted (`conjoin.graph.known`)."""
 FILTER_KEPT = 48
+FEWEST = 32
 COMPARED = 3
 """Ranking holds scores (4 bytes each) and the summands of a count (8): `EntityTable.standing`."""
 PROGRAM = {"cpu": 50 * MIB, "cuda": 10 * MIB}
@@ -73,7 +74,9 @@ class Setting:
     rank: int
     batch: int
     optimizer: Optimizer = "adagrad"
+    precision: str = "fp32"
     validates: bool = False
+    negatives: int = 0
     processes: int = 1
     device: Device = "cpu"
 
@@ -100,13 +103,13 @@ class Memory:
 
     @property
     def standing(self) -> int:
-        """What is held from the first step to the end."""
-        return self.table + self.optimizer + self.gradient + self.best_weights + self.examples + self.program
+        """What is held from the first step to the end: the scores' buffer too, or what an allocator keeps of it."""
+        parameters = self.table + self.optimizer + self.gradient + self.best_weights
+        return parameters + self.examples + self.scores + self.activations + self.program
 
     @property
     def peak(self) -> int:
-        # Blocks as small as the activations go back to the allocator, not to the system.
-        return self.standing + self.activations + max(self.shuffling + self.scores, self.ranking)
+        return self.standing + max(self.shuffling, self.ranking)
 
     def to_json(self) -> dict[str, int]:
         return {**asdict(self), "peak": self.peak}
@@ -123,27 +126,48 @@ def memory(sizes: Sizes, setting: Setting) -> Memory:
     width = 2 * setting.rank
     relation_reals = 2 * sizes.relations * setting.form.reals(setting.rank)
     table = REAL * (rows * width + relation_reals)
-    budget = BUDGET[setting.device]
     batch = min(setting.batch, sizes.examples)
-    all_scores = REAL * batch * rows
-    dense = all_scores <= budget
     # A tied slot shares one of its two parts with the slot it is derived from.
     slots = (2 * len(setting.form.stored) + len(setting.form.ties)) * setting.form.slot_width(setting.rank)
-    asked = min(2 * max(sizes.valid, sizes.test), max(32, budget // (2 * REAL * rows)))
-    filtered = FILTER_BYTES * sizes.triples if sizes.valid + sizes.test else 0
-    compared = FILTER_KEPT * sizes.triples + COMPARED * min(REAL * asked * rows, budget // 2 + REAL * asked * 96)
+    scores, gradient = _softmax(rows, width, batch, setting)
     return Memory(
         table=table,
         optimizer=STATES[setting.optimizer] * table,
-        gradient=table if KEEPS_GRADIENT[setting.device] else REAL * relation_reals,
+        gradient=gradient + REAL * relation_reals,
         best_weights=table if setting.validates else 0,
         examples=3 * ID * sizes.examples,
-        shuffling=ID * sizes.examples,
-        scores=2 * all_scores if dense else budget,
+        shuffling=(1 if setting.negatives else 4) * ID * sizes.examples,
+        scores=scores,
         activations=REAL * batch * (ENTITY_ROWS * width + SLOT_ROWS * slots),
-        ranking=max(filtered, compared) if asked else 0,
+        ranking=_ranking(sizes, rows, BUDGET[setting.device]),
         program=PROGRAM[setting.device],
     )
+
+
+def _softmax(rows: int, width: int, batch: int, setting: Setting) -> tuple[int, int]:
+    """The buffer of scores and the gradient of the entity table, by the path that the loss takes (`Step.path`)."""
+    on_gpu, budget = setting.device == "cuda", BUDGET[setting.device]
+    scores, table = REAL * batch * rows, REAL * rows * width
+    if setting.negatives:
+        sampled = min(setting.negatives, rows)
+        return 2 * REAL * batch * sampled, 3 * REAL * (sampled + 2 * batch) * width
+    if on_gpu and setting.precision != "fp32" and setting.processes == 1:
+        return min(scores, budget), 0
+    if setting.processes > 1 or min(scores, table) > budget:
+        chunk = min(rows, budget // (REAL * batch)) if on_gpu else 0
+        return (min(scores, budget), REAL * chunk * width) if on_gpu else (TILE, 0)
+    if on_gpu:
+        return 2 * scores if scores <= budget else budget, table
+    return min(scores, budget), table
+
+
+def _ranking(sizes: Sizes, rows: int, budget: int) -> int:
+    """The filter while it is sorted, or kept beside the scores of as many questions as are ranked together."""
+    asked = min(2 * max(sizes.valid, sizes.test), max(FEWEST, budget // (2 * REAL * rows)))
+    if not asked:
+        return 0
+    compared = COMPARED * min(REAL * max(asked, FEWEST) * rows, budget // 2 + REAL * asked * 96)
+    return max(FILTER_BYTES * sizes.triples, FILTER_KEPT * sizes.triples + compared)
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,13 @@ class Speed:
         return self.question * 2 * (sizes.valid + sizes.test)
 
 
-def probe(sizes: Sizes, setting: Setting, *, precision: str = "fp32") -> Speed:
-    """Seconds of a step and of a ranked question at these sizes, in one process."""
+def probe(sizes: Sizes, setting: Setting) -> Speed:
+    """Seconds of a step over all entities and of a ranked question at these sizes, in one process."""
     rows = -(-sizes.entities // setting.processes)
     width = 2 * setting.rank
     most = min(LARGEST[setting.device] / (6 * setting.batch * width), MOST_NUMBERS[setting.device] / width)
     used = max(64, min(rows, int(most)))
-    recipe = Recipe(batch=setting.batch, optimizer=setting.optimizer, precision=precision)  # type: ignore[arg-type]
+    recipe = Recipe(batch=setting.batch, optimizer=setting.optimizer, precision=setting.precision)  # type: ignore[arg-type]
     relations = min(sizes.relations, MOST_RELATIONS)
     step, question = _timed(used, relations, setting, recipe)
     if used == rows:
@@ -80,7 +80,8 @@ def _timed(entities: int, relations: int, setting: Setting, recipe: Recipe) -> t
     questions = min(64, model.entities.questions_at_once())
     batch = examples(setting.batch)
     with matmul_precision(recipe.precision), threads_for(6 * setting.batch * model.entities.weight.numel()):
-        seconds = _median(lambda: step(batch), model.device)
+        (prepared,) = step.batches(batch)
+        seconds = _median(lambda: step(prepared), model.device)
     return seconds, _median(lambda: rank(batch[:questions]), model.device) / len(batch[:questions])
 
 
