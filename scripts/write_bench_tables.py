@@ -14,7 +14,7 @@ from conjoin.plan.plan import make_plan, sized
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 PAGES = ("docs/ingest.md", "docs/plan.md")
-BLOCK = re.compile(r"<!-- bench: (?P<name>\w+) -->\n.*?<!-- /bench -->", re.DOTALL)
+BLOCK = re.compile(r"<!-- measured: (?P<name>\w+) -->\n.*?<!-- /measured -->", re.DOTALL)
 H200 = 141 * 10**9
 
 
@@ -70,7 +70,7 @@ def filled(text: str) -> str:
     tables = {"ingest": ingest_table, "plan": plan_table, "paper": paper_table}
 
     def fill(block: re.Match[str]) -> str:
-        return f"<!-- bench: {block['name']} -->\n{tables[block['name']]()}\n<!-- /bench -->"
+        return f"<!-- measured: {block['name']} -->\n{tables[block['name']]()}\n<!-- /measured -->"
 
     return BLOCK.sub(fill, text)
 

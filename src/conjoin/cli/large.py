@@ -25,7 +25,8 @@ TERMS = {
     "shuffling": "the examples in the order of an epoch",
     "scores": "batch × entities, at once or in chunks",
     "activations": "rows of the batch that autograd holds",
-    "ranking": "filter of known answers, scores and comparisons (not while training)",
+    "filtering": "sorting the known answers (not while training)",
+    "ranking": "known answers, scores and comparisons (not while training)",
     "program": "what no term explains",
 }
 

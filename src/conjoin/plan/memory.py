@@ -98,18 +98,21 @@ class Memory:
     shuffling: int
     scores: int
     activations: int
+    filtering: int
     ranking: int
     program: int
 
     @property
     def standing(self) -> int:
-        """What is held from the first step to the end: the scores' buffer too, or what an allocator keeps of it."""
+        """What is held from the first step to the end, the buffer of scores too."""
         parameters = self.table + self.optimizer + self.gradient + self.best_weights
-        return parameters + self.examples + self.scores + self.activations + self.program
+        return parameters + self.examples + self.scores + self.program
 
     @property
     def peak(self) -> int:
-        return self.standing + max(self.shuffling, self.ranking)
+        # The allocator keeps blocks as small as the activations and gives them out again, to the filter's sorting
+        # above all, but not for blocks as large as those of ranking.
+        return self.standing + max(self.activations + max(self.shuffling, self.ranking), self.filtering)
 
     def to_json(self) -> dict[str, int]:
         return {**asdict(self), "peak": self.peak}
@@ -139,6 +142,7 @@ def memory(sizes: Sizes, setting: Setting) -> Memory:
         shuffling=(1 if setting.negatives else 4) * ID * sizes.examples,
         scores=scores,
         activations=REAL * batch * (ENTITY_ROWS * width + SLOT_ROWS * slots),
+        filtering=FILTER_BYTES * sizes.triples if sizes.valid + sizes.test else 0,
         ranking=_ranking(sizes, rows, BUDGET[setting.device]),
         program=PROGRAM[setting.device],
     )
@@ -162,12 +166,12 @@ def _softmax(rows: int, width: int, batch: int, setting: Setting) -> tuple[int, 
 
 
 def _ranking(sizes: Sizes, rows: int, budget: int) -> int:
-    """The filter while it is sorted, or kept beside the scores of as many questions as are ranked together."""
+    """The filter of known answers beside the scores of as many questions as are ranked together."""
     asked = min(2 * max(sizes.valid, sizes.test), max(FEWEST, budget // (2 * REAL * rows)))
     if not asked:
         return 0
     compared = COMPARED * min(REAL * max(asked, FEWEST) * rows, budget // 2 + REAL * asked * 96)
-    return max(FILTER_BYTES * sizes.triples, FILTER_KEPT * sizes.triples + compared)
+    return FILTER_KEPT * sizes.triples + compared
 
 
 @dataclass(frozen=True)
