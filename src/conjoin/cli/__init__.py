@@ -44,6 +44,7 @@ VERBS = (
     graphs.fetch,
     graphs.inspect,
     graphs.split,
+    large.ingest,
     patterns.patterns,
     patterns.synth,
     graphs.forms,
