@@ -75,7 +75,7 @@ def ingest(
 
     Several files are one set of triples, and valid and test are split off as sizes and seed say. One folder with
     train, valid and test keeps its splits. Repeated triples are stored once per split. `memory` is in bytes and holds
-    for this process; readers of N-Triples in `threads` processes come on top with about 100 MB each.
+    for this process; readers of N-Triples in `threads` processes come on top.
     """
     target = Path(folder).resolve()
     if memory < LEAST_MEMORY:
