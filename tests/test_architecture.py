@@ -25,6 +25,7 @@ BELOW: dict[str, set[str]] = {
     "model": {"errors", "algebra", "device", "processes"},
     "ranking": {"errors", "files", "progress", "device", "graph", "model"},
     "learn": {"errors", "files", "strict", "progress", "device", "processes", "algebra", "graph", "model", "ranking"},
+    "plan": {"errors", "device", "algebra", "graph", "model", "learn"},
     "study": {
         "errors",
         "files",

@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -117,6 +118,33 @@ def peak_bytes(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if platform.system() == "Darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that can still be had: of the card for a GPU, else of the machine and of the group it is confined to."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return min(_available(), *_left_in_groups())
+
+
+def _available() -> int:
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _left_in_groups() -> Iterator[int]:
+    """What control groups leave, in both of their versions; a file cache can be given up and does not count as used."""
+    yield sys.maxsize
+    for limit, used, stat in (
+        ("memory.max", "memory.current", "memory.stat"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
+    ):
+        with suppress(OSError, ValueError):
+            most, now = (int((Path("/sys/fs/cgroup") / file).read_text(encoding="ascii")) for file in (limit, used))
+            words = (Path("/sys/fs/cgroup") / stat).read_text(encoding="ascii").split()
+            yield max(0, most - now + int(dict(zip(words[::2], words[1::2], strict=False)).get("inactive_file", 0)))
 
 
 def describe(device: torch.device) -> dict[str, str | int]:

@@ -34,6 +34,18 @@ BlankNodes = Annotated[str, typer.Option(help="RDF triples with blank nodes: kee
 Weights = Annotated[str | None, typer.Option(help="last or best (on valid); by default what the run reports.")]
 
 
+def bytes_of(text: str) -> int:
+    """A size such as 3GB, 512MiB or 1.5T in bytes."""
+    import re
+
+    from conjoin.errors import UsageError
+
+    found = re.fullmatch(r"\s*([0-9]+\.?[0-9]*)\s*([kmgt]?)(i?)b?\s*", text.casefold())
+    if not found or not float(found[1]):
+        raise UsageError(f"{text!r} is not an amount of memory: write 3GB, 512MiB or 1.5TB")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2] or " "))
+
+
 def reading(
     *,
     on_error: str,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from conjoin.graph.graph import Graph
     from conjoin.ranking.ranks import Ranks
     from conjoin.study.folder import RunFolder
+    from conjoin.study.run import Run
 
 METRICS = {"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "mean_rank": "mean rank"}
 ALL_METRICS = {**METRICS, "adjusted_mean_rank_index": "AMRI", "questions": "questions"}
@@ -83,6 +84,12 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Continue a half-done run exactly.")] = False,
     checkpoint_epochs: Annotated[int, typer.Option(min=0, help="Checkpoint every n epochs; 0: by the clock.")] = 0,
     checkpoint_minutes: Annotated[float, typer.Option(min=0, help="Checkpoint at least so often.")] = 1.0,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            help="Refuse a training that needs more, such as 8GB; `any` never refuses.  [default: what is free]"
+        ),
+    ] = None,
     labels: opt.Labels = None,
     on_error: opt.OnError = "stop",
     columns: opt.Columns = None,
@@ -171,8 +178,9 @@ def train(
             f"{start} is {known.form} of rank {known.rank}, this would be {run.form} of rank {run.rank}: "
             "leave out --form, --rank and --preset, or train from scratch"
         )
-    initial = rows_for(before, loaded, seed=seed, scale=recipe.initial_scale) if before else None
     folder = out or Path("runs") / run.title
+    _refuse_too_large(run, folder, loaded, device=chosen.device, limit=memory_limit, processes=mesh.count)
+    initial = rows_for(before, loaded, seed=seed, scale=recipe.initial_scale) if before else None
     among = f" × {mesh.count} processes" if mesh.count > 1 else ""
     say(f"{run.form} of rank {run.rank} on {loaded.name}, {chosen.device}{among} ({chosen.reason}) → {folder}")
     with Watcher(recipe.epochs, loaded.name).watching() as watcher:
@@ -192,6 +200,32 @@ def train(
         emit(train_report(done))
     else:
         show_result(done)
+
+
+def _refuse_too_large(run: Run, folder: Path, graph: Graph, *, device: Any, limit: str | None, processes: int) -> None:
+    """Say what would fit instead of running out of memory hours later."""
+    from conjoin.algebra.notation import parse
+    from conjoin.device import free_bytes
+    from conjoin.plan.memory import Setting, Sizes
+    from conjoin.plan.plan import refuse_unless_fits
+    from conjoin.study.folder import RunFolder
+
+    if limit == "any" or RunFolder(folder).finished:
+        return
+    setting = Setting(
+        form=parse(run.form),
+        rank=run.rank,
+        batch=run.recipe.batch,
+        optimizer=run.recipe.optimizer,
+        precision=run.recipe.precision,
+        validates=run.recipe.validate_every > 0,
+        negatives=run.recipe.negatives,
+        processes=processes,
+        device="cuda" if device.type == "cuda" else "cpu",
+    )
+    # Processes on a CPU share one memory.
+    free = free_bytes(device) // (1 if device.type == "cuda" else processes)
+    refuse_unless_fits(Sizes.of(graph), setting, available=opt.bytes_of(limit) if limit else free)
 
 
 def default_batch(graph: Graph) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -13,24 +13,27 @@ import numpy.typing as npt
 
 from conjoin.errors import GraphError, unknown
 from conjoin.graph.known import Known
+from conjoin.graph.packed import PackedNames, SortedIndex
 
 Ids = npt.NDArray[np.int64]
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 PLACES = ("head", "relation", "tail")
 FEW = 20_000
+CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
     """Names in id order. `labels` are what a person reads; they default to the names.
 
-    Names are unique, labels need not be: `find` accepts either and refuses an ambiguous label.
+    Names are unique, labels need not be: `find` accepts either and refuses an ambiguous label. Those of a graph that
+    was ingested stay on disk (`PackedNames`).
     """
 
     kind: str
-    names: tuple[str, ...]
-    labels: tuple[str, ...] = ()
+    names: Sequence[str]
+    labels: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.labels and len(self.labels) != len(self.names):
@@ -40,8 +43,10 @@ class Vocabulary:
         return len(self.names)
 
     @cached_property
-    def index(self) -> dict[str, int]:
+    def index(self) -> Mapping[str, int]:
         """Name to id."""
+        if isinstance(self.names, PackedNames):
+            return SortedIndex(self.names)
         return {name: i for i, name in enumerate(self.names)}
 
     @cached_property
@@ -71,9 +76,12 @@ class Vocabulary:
 
     def _near(self, word: str) -> list[str]:
         """Names and labels to compare a misspelt word with: all, or in a large vocabulary those that begin alike."""
+        if len(self.names) + len(self.labels) <= FEW:
+            return [*self.names, *self.labels]
+        if isinstance(self.index, SortedIndex):
+            starts = {word[:2], word[:2].lower(), word[:2].upper(), word[:2].title()}
+            return [name for start in sorted(starts) for name in self.index.beginning(start, limit=FEW)]
         everything = [*self.names, *self.labels]
-        if len(everything) <= FEW:
-            return everything
         start = word[:2].casefold()
         return [name for name in everything if name[:2].casefold() == start][:FEW]
 
@@ -137,7 +145,8 @@ class Graph:
         for split in SPLITS:
             triples = self.triples(split)
             digest.update(len(triples).to_bytes(8, "little"))
-            digest.update(np.ascontiguousarray(triples, dtype="<i8").tobytes())
+            for start in range(0, len(triples), CHUNK):
+                digest.update(np.ascontiguousarray(triples[start : start + CHUNK], dtype="<i8").data)
         return digest.hexdigest()
 
     @classmethod

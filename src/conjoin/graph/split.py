@@ -1,14 +1,10 @@
 """Held-out triples that train does not give away: deterministic, twins on one side, nothing unseen.
 
-All triples between the same two entities, in either direction and by whatever relation, move together. Such groups
-are taken in the order of a 64-bit key: blake2b of each entity's name, keyed with the seed, the two digests of a group
-mixed by integer arithmetic. So the result follows from the set of named triples and the seed alone: neither the order
-of the lines nor the version of any random generator matters.
+Which triples leave train is decided in `conjoin.graph.holdout`, the same for graphs in memory and on disk.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 import shutil
@@ -17,17 +13,15 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from conjoin.errors import GraphError, UsageError
 from conjoin.graph.files.folder import SPLIT_NAMES
 from conjoin.graph.files.source import AnyPath, split_name
 from conjoin.graph.files.store import STORED
 from conjoin.graph.files.tables import HEADER_WORDS
-from conjoin.graph.graph import SPLITS, Graph, Ids
+from conjoin.graph.graph import SPLITS, Graph
+from conjoin.graph.holdout import bands, digests, hold_out, parts_of, split_notes
 from conjoin.graph.patterns import distinct
-
-Keys = npt.NDArray[np.uint64]
 
 BREAKS = re.compile("[\t\n\r\0\ufeff]")
 LABELS = ("entity_labels.tsv", "relation_labels.tsv")
@@ -41,24 +35,6 @@ class Written:
     folder: Path
     files: tuple[Path, ...]
     notes: tuple[str, ...] = ()
-
-
-@dataclass
-class _Part:
-    """One held-out split while it fills."""
-
-    name: str
-    wanted: int
-    groups: list[int]
-    filled: int = 0
-
-    @property
-    def missing(self) -> int:
-        return self.wanted - self.filled
-
-    def add(self, group: int, size: int) -> None:
-        self.groups.append(group)
-        self.filled += size
 
 
 def parse_size(text: str) -> float | int:
@@ -83,111 +59,19 @@ def split_graph(graph: Graph, *, valid: float | int, test: float | int, seed: in
     """
     everything = np.concatenate([graph.triples(split) for split in SPLITS])
     triples = distinct(everything)
-    asked = {name: _asked(size, name, len(triples)) for name, size in (("test", test), ("valid", valid))}
-    if any(asked.values()) and sum(asked.values()) >= len(triples):
-        raise UsageError(f"valid {valid} and test {test} take all of {len(triples)} triples: leave some to train on")
-    parts = [_Part(name, int(number + 0.5), []) for name, number in asked.items()]
-
-    ends = np.sort(triples[:, [0, 2]], axis=1)
-    pairs, group = np.unique(ends[:, 0] * graph.n_entities + ends[:, 1], return_inverse=True)
-    _hold_out(parts, triples, group, order=_order(pairs, graph, seed))
-
-    place = np.zeros(len(pairs), dtype=np.int64)
-    for number, part in enumerate(parts, start=1):
-        place[part.groups] = number
-    train_ids, test_ids, valid_ids = (triples[place[group] == number] for number in range(3))
-    notes = [
-        f"split by conjoin with seed {seed}: {len(train_ids)} train, {len(valid_ids)} valid, {len(test_ids)} test "
-        "triples; all triples between the same two entities are in one split"
-    ]
-    if repeated := len(everything) - len(triples):
-        notes.append(f"{repeated} repeated triples were dropped before splitting")
-    notes += [_shortfall(part) for part in reversed(parts) if part.missing]
-    return replace(graph, train=train_ids, valid=valid_ids, test=test_ids, notes=(*graph.notes, *notes))
-
-
-def _asked(size: float | int, name: str, n_triples: int) -> float:
-    """How many triples a size stands for, before rounding."""
-    if isinstance(size, int) and size >= 0:
-        return size
-    if isinstance(size, float) and 0 <= size < 1:
-        return size * n_triples
-    raise UsageError(f"{name} is {size!r}: give a share from 0 to below 1 (a float) or a number of triples (an int)")
-
-
-def _shortfall(part: _Part) -> str:
-    if part.missing < 0:
-        reason = "no smaller group of triples between the same two entities could leave train"
-    else:
-        reason = (
-            "every other triple is the last of an entity or relation in train, or has more twins between the same "
-            "two entities than there is room for"
-        )
-    return f"{part.name} has {part.filled} triples, {part.wanted} were wanted: {reason}"
-
-
-def _order(pairs: Ids, graph: Graph, seed: int) -> list[int]:
-    """The groups, each a pair of entities, in the order in which they are tried."""
-    key = hashlib.blake2b(str(seed).encode(), digest_size=32).digest()
-    digests = b"".join(
-        hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
-        for name in graph.entities.names
+    parts = parts_of(len(triples), valid=valid, test=test)
+    hold_out(
+        parts,
+        lambda: bands(lambda: iter([triples]), digests(graph.entities.names, seed), n_triples=len(triples)),
+        entity_left=np.bincount(triples[:, [0, 2]].ravel(), minlength=1),
+        relation_left=np.bincount(triples[:, 1], minlength=1),
     )
-    digest = np.frombuffer(digests, dtype="<u8").astype(np.uint64)
-    first, second = (digest[end] for end in np.divmod(pairs, max(graph.n_entities, 1)))
-    mixed = _mix(_mix(np.minimum(first, second)) + np.maximum(first, second))
-    order: list[int] = np.argsort(mixed, kind="stable").tolist()
-    return order
-
-
-def _mix(keys: Keys) -> Keys:
-    """The finaliser of splitmix64: every bit of the result depends on every bit of the key."""
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return keys ^ (keys >> np.uint64(31))
-
-
-def _hold_out(parts: list[_Part], triples: Ids, group: Ids, *, order: list[int]) -> None:
-    """Fill the parts with groups, in order, as long as every entity and relation keeps a triple in train."""
-    size: list[int] = np.bincount(group).tolist()
-    by_group = np.argsort(group, kind="stable")
-    start = np.concatenate([[0], np.cumsum(size)]).tolist()
-    heads, relations, tails = triples[by_group].T.tolist()
-    entity_left = np.bincount(triples[:, [0, 2]].ravel(), minlength=1).tolist()
-    relation_left = np.bincount(triples[:, 1], minlength=1).tolist()
-
-    def shift(g: int, step: int) -> None:
-        for i in range(start[g], start[g + 1]):
-            entity_left[heads[i]] += step
-            entity_left[tails[i]] += step
-            relation_left[relations[i]] += step
-
-    def leave(g: int) -> bool:
-        """Take a group out of train, or change nothing if an entity or relation would then be missing there."""
-        if entity_left[heads[start[g]]] <= size[g] or entity_left[tails[start[g]]] <= size[g]:
-            return False
-        shift(g, -1)
-        span = slice(start[g], start[g + 1])
-        if all(entity_left[e] for e in heads[span] + tails[span]) and all(relation_left[r] for r in relations[span]):
-            return True
-        shift(g, +1)
-        return False
-
-    for g in order:
-        hungry = [part for part in parts if part.missing >= size[g]]
-        if hungry and leave(g):
-            max(hungry, key=lambda part: part.missing / part.wanted).add(g, size[g])
-        elif not any(part.missing for part in parts):
-            break
-    # One pass is enough: train only shrinks, so what could not leave then cannot leave now. Only a part that is
-    # smaller than every group is still empty, and there a small excess serves better than nothing to measure.
-    for part in parts:
-        if part.wanted and not part.filled:
-            taken = {g for other in parts for g in other.groups}
-            for g in sorted(order, key=size.__getitem__):
-                if g not in taken and leave(g):
-                    part.add(g, size[g])
-                    break
+    place = np.zeros(len(triples), dtype=np.int8)
+    for number, part in enumerate(parts, start=1):
+        place[part.rows] = number
+    train_ids, test_ids, valid_ids = (triples[place == number] for number in range(3))
+    notes = split_notes(parts, seed=seed, train=len(train_ids), repeated=len(everything) - len(triples))
+    return replace(graph, train=train_ids, valid=valid_ids, test=test_ids, notes=(*graph.notes, *notes))
 
 
 def write_split(graph: Graph, folder: AnyPath, *, overwrite: bool = False) -> Written:

@@ -280,7 +280,7 @@ def _unseen(graph: Graph) -> Unseen:
         ),
         valid_triples=touching("valid", graph.valid),
         test_triples=touching("test", graph.test),
-        relations=tuple(graph.relations.names[r] for r in np.flatnonzero(missing)),
+        relations=tuple(graph.relations.names[r] for r in np.flatnonzero(missing).tolist()),
         relation_test_triples=Measure(
             int(missing[graph.test[:, 1]].sum()), len(graph.test), "test triples with a relation that train lacks"
         ),

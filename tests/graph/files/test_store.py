@@ -156,9 +156,9 @@ def test_counts_and_checksum_are_verified_apart_from_the_files(tmp_path: Path) -
         rewrite(folder, record)
         with pytest.raises(GraphError, match=r"not the one graph.json describes"):
             open_graph(folder)
-    record = original | {"version": 2}
+    record = original | {"version": 3}
     rewrite(folder, record)
-    with pytest.raises(GraphError, match="has format version 2, this Conjoin reads 1"):
+    with pytest.raises(GraphError, match="has format version 3, this Conjoin reads up to 2"):
         open_graph(folder)
 
 

@@ -55,8 +55,8 @@ def read_graph(
     return _read_parts(
         split_files(place),
         options,
-        labels or _beside(place, "entity_labels"),
-        relation_labels or _beside(place, "relation_labels"),
+        labels or beside(place, "entity_labels"),
+        relation_labels or beside(place, "relation_labels"),
         name or place.resolve().name,
     )
 
@@ -89,7 +89,7 @@ def _is_split(file: Path, split: Split) -> bool:
     return suffix in FORMATS and stem.lower() in SPLIT_NAMES[split]
 
 
-def _beside(folder: Path, stem: str) -> Path | None:
+def beside(folder: Path, stem: str) -> Path | None:
     """The labels file of a folder, if it has one."""
     wanted = (f"{stem}.tsv", f"{stem}.tsv.gz")
     found = sorted(file for file in folder.iterdir() if file.name.lower() in wanted)
@@ -144,6 +144,8 @@ def _relabelled(
     graph: Graph, options: ReadOptions, labels: Labels | None, relation_labels: Labels | None, name: str | None
 ) -> Graph:
     """A stored graph under another name, or with other labels where some are given."""
+    if labels is None and relation_labels is None and name in (None, graph.name):
+        return graph
     entity_labels, said = _labels(labels, options)
     of_relations, said_of_relations = _labels(relation_labels, options)
     return replace(

@@ -27,7 +27,8 @@ def read_parquet(path: AnyPath, sink: Sink) -> None:
             table = pq.ParquetFile(seekable, page_checksum_verification=True)
             chosen = _chosen(sink, table.schema_arrow)
             for batch in table.iter_batches(batch_size=BATCH_ROWS, columns=chosen):
-                _take(sink, [_values(batch.column(name)) for name in chosen])
+                if not sink.add_columns([batch.column(name) for name in chosen]):
+                    _take(sink, [_values(batch.column(name)) for name in chosen])
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise GraphError(f"{sink.file}: damaged, or not Parquet: {error}") from error
 

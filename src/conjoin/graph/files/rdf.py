@@ -41,7 +41,6 @@ class Statements:
         self._sink, self._scope, self._generated = sink, scope, generated
         self._blank: dict[str, str] = {}
         self._nameless = 0
-        self._label_rank: dict[str, int] = {}
 
     def take(self, line: int | None, subject: Any, predicate: Any, value: Any) -> None:
         """One statement: subject, predicate and object as the parser's terms."""
@@ -75,9 +74,8 @@ class Statements:
     def _take_label(self, name: str, value: Any) -> None:
         language = value.language or ""
         rank = 0 if language in ("", "en") else 1 if language.startswith("en-") else 2
-        if value.value.strip() and rank < self._label_rank.get(name, 3):
-            self._label_rank[name] = rank
-            self._sink.triples.labels[name] = value.value
+        if value.value.strip():
+            self._sink.label(name, value.value, rank=rank)
 
     def _name(self, term: Any) -> str:
         identifier: str = term.value

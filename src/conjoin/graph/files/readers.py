@@ -46,11 +46,12 @@ def read_triples(
                 read_text_table(text_lines(stream, sink.file), file_format, sink)
     report = sink.report()
     if not report.triples and not may_be_empty:
-        raise GraphError(_nothing(report))
+        raise GraphError(nothing(report))
     return sink.triples, report
 
 
-def _nothing(report: ReadReport) -> str:
+def nothing(report: ReadReport) -> str:
+    """Why a file gave no triple."""
     if not report.lines:
         return f"{report.file}: the file is empty"
     found = "; ".join(sentence.removeprefix(f"{report.file}: ") for sentence in report.sentences())

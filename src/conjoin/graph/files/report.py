@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from conjoin.errors import GraphError, unknown
 
@@ -161,6 +161,7 @@ class Sink:
         self._names: dict[str, str] = {}
         self._problems: Counter[str] = Counter()
         self._samples: list[Problem] = []
+        self._label_ranks: dict[str, int] = {}
 
     def add(self, line: int | None, head: str, relation: str, tail: str) -> bool:
         """Take one triple, or count the problem with its names. Says whether it was taken."""
@@ -175,6 +176,16 @@ class Sink:
         self.triples.relations.append(r)
         self.triples.tails.append(t)
         return True
+
+    def add_columns(self, columns: Sequence[Any]) -> bool:  # noqa: ARG002
+        """Take three Arrow columns of names at once, one line each. Says whether they were taken; here never."""
+        return False
+
+    def label(self, name: str, text: str, *, rank: int) -> None:
+        """What a name is called: the lowest rank wins, then the first."""
+        if rank < self._label_ranks.get(name, rank + 1):
+            self._label_ranks[name] = rank
+            self.triples.labels[name] = text
 
     def _admit(self, line: int | None, name: str, place: str) -> bool:
         if name in self._names:

@@ -4,6 +4,8 @@ entities.parquet    name, label        in id order
 relations.parquet   name, label
 triples.parquet     head, relation, tail (ids), split
 graph.json          name, notes, counts, the graph's checksum, sha256 of each file and of graph.json itself
+
+A graph that was ingested has its ids and names in memory-mapped arrays beside these, see `conjoin.graph.files.arrays`.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ import numpy as np
 
 from conjoin.errors import GraphError
 from conjoin.files import sha256_of, sync_folder
+from conjoin.graph.files.arrays import ARRAYS, READ, home_of, link_files, mapped_graph
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import SPLITS, Graph, Vocabulary
 
 STORED = "graph.json"
 VERSION = 1
+WITH_ARRAYS = 2
 TABLES = ("entities.parquet", "relations.parquet", "triples.parquet")
 AGAIN = "store the graph again"
 
@@ -32,12 +36,15 @@ AGAIN = "store the graph again"
 def save_graph(graph: Graph, folder: AnyPath) -> Path:
     """Store the graph. The folder appears complete or not at all; a graph stored there before is replaced by it."""
     target = Path(folder).resolve()
-    _refuse_other_content(target)
+    refuse_other_content(target)
     stage = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
         stage.mkdir(parents=True)
-        _write(graph, stage)
-        _swap(stage, target)
+        if home := home_of(graph):
+            _link(graph, home, stage)
+        else:
+            _write(graph, stage)
+        swap(stage, target)
     except OSError as error:
         raise GraphError(f"{folder}: the graph cannot be stored: {error.strerror or error}") from error
     finally:
@@ -46,33 +53,37 @@ def save_graph(graph: Graph, folder: AnyPath) -> Path:
 
 
 def open_graph(folder: AnyPath) -> Graph:
-    """The graph that `save_graph` stored, after proving that no bit of it has changed."""
+    """The graph that `save_graph` or `ingest` stored, after proving that no bit that is read has changed."""
     place = Path(folder)
     record = _record(place / STORED)
+    with_arrays = record["version"] == WITH_ARRAYS
     for table, expected in record["files"].items():
+        if with_arrays and table not in READ:
+            continue
         try:
             found = sha256_of(place / table)
         except OSError as error:
             raise GraphError(f"{place / table}: cannot be read ({error.strerror or error}): {AGAIN}") from error
         if found != expected:
             raise GraphError(f"{place / table} is damaged: its sha256 is not the one in {STORED}; {AGAIN}")
-    graph = _read(place, record)
+    graph = _map(place, record) if with_arrays else _read(place, record)
     if _counts(graph) != record["counts"] or graph.checksum != record["checksum"]:
         raise GraphError(f"{place}: the graph is not the one {STORED} describes: {AGAIN}")
     return graph
 
 
-def _refuse_other_content(target: Path) -> None:
+def refuse_other_content(target: Path) -> None:
+    """Never replace a folder that holds anything but a stored graph."""
     if target.exists() and not target.is_dir():
         raise GraphError(f"{target} is a file: name a folder for the graph")
     if not target.is_dir():
         return
-    strangers = sorted(file.name for file in target.iterdir() if file.name not in (*TABLES, STORED))
+    strangers = sorted(file.name for file in target.iterdir() if file.name not in (*TABLES, *ARRAYS, STORED))
     if strangers:
         raise GraphError(f"{target} holds other files ({', '.join(strangers[:5])}): name a new folder for the graph")
 
 
-def _swap(stage: Path, target: Path) -> None:
+def swap(stage: Path, target: Path) -> None:
     """Put the complete folder in its place; what was there before goes once the new one stands."""
     if not target.exists():
         stage.rename(target)
@@ -108,6 +119,11 @@ def _write(graph: Graph, stage: Path) -> None:
         "checksum": graph.checksum,
         "files": {file: sha256_of(stage / file) for file in TABLES},
     }
+    write_record(stage, record)
+
+
+def write_record(stage: Path, record: dict[str, Any]) -> None:
+    """Write graph.json, sealed, as the last file of a folder."""
     record["sha256"] = _digest(record)
     with (stage / STORED).open("w", encoding="utf-8", newline="\n") as stream:
         stream.write(_spelled(record))
@@ -120,8 +136,10 @@ def _names(vocabulary: Vocabulary) -> Any:
     import pyarrow as pa
 
     try:
-        names = pa.array(vocabulary.names, pa.string())
-        labels = pa.array(vocabulary.labels or [None] * len(vocabulary), pa.string())
+        names = pa.array(list(vocabulary.names), pa.string())
+        labels = (
+            pa.array(list(vocabulary.labels), pa.string()) if vocabulary.labels else pa.nulls(len(names), pa.string())
+        )
     except UnicodeEncodeError as error:
         raise GraphError(f"{error.object!r} is not valid Unicode and cannot be stored: rename it") from error
     return pa.table({"name": names, "label": labels})
@@ -151,8 +169,9 @@ def _record(file: Path) -> dict[str, Any]:
         raise GraphError(f"{file} is damaged, or does not describe a stored graph: {AGAIN}")
     if text != _spelled(record).encode() or record.pop("sha256", None) != _digest(record):
         raise GraphError(f"{file} is damaged: its content does not fit its own checksum; {AGAIN}")
-    if record["version"] != VERSION:
-        raise GraphError(f"{file} has format version {record['version']}, this Conjoin reads {VERSION}: update it")
+    if record["version"] not in (VERSION, WITH_ARRAYS):
+        known = f"this Conjoin reads up to {WITH_ARRAYS}"
+        raise GraphError(f"{file} has format version {record['version']}, {known}: update it")
     return record
 
 
@@ -184,6 +203,27 @@ def _read(place: Path, record: dict[str, Any]) -> Graph:
         name=record["name"],
         notes=tuple(record["notes"]),
     )
+
+
+def _map(place: Path, record: dict[str, Any]) -> Graph:
+    """A graph whose ids and entity names stay on disk. Its checksum is the recorded one: the files are as recorded."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        relations = _vocabulary("relation", pq.ParquetFile(place / "relations.parquet").read())
+        graph = mapped_graph(place, relations, name=record["name"], notes=tuple(record["notes"]))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise GraphError(f"{place}: an array of the stored graph cannot be read ({error}): {AGAIN}") from error
+    vars(graph)["checksum"] = record["checksum"]
+    return graph
+
+
+def _link(graph: Graph, home: Path, stage: Path) -> None:
+    """The same stored graph once more: its files are never changed, so both folders can share them."""
+    record = _record(home / STORED)
+    link_files(home, stage, record["files"])
+    write_record(stage, {**record, "name": graph.name, "notes": list(graph.notes)})
 
 
 def _vocabulary(kind: str, table: Any) -> Vocabulary:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -36,9 +37,10 @@ class TsvRows:
         self._lines, self._delimiter, self._sink = lines, delimiter, sink
 
     def __iter__(self) -> Iterator[Row]:
-        sink, delimiter, number = self._sink, self._delimiter, 0
+        sink, delimiter = self._sink, self._delimiter
+        before = number = sink.lines
         try:
-            for number, raw in enumerate(self._lines, start=1):
+            for number, raw in enumerate(self._lines, start=before + 1):
                 try:
                     line = raw.decode().removesuffix("\n").removesuffix("\r")
                 except UnicodeDecodeError as error:
@@ -132,33 +134,50 @@ def text_rows(lines: Iterator[bytes], file_format: str, sink: Sink) -> tuple[Row
     return TsvRows(lines, delimiter, sink), delimiter
 
 
-def read_text_table(lines: Iterator[bytes], file_format: str, sink: Sink) -> None:
-    """Read a TSV or CSV file into `sink`."""
-    options = sink.options
+@dataclass
+class Layout:
+    """Where the names stand in a line, and how many cells every line has; 0 until a line told it."""
+
+    positions: tuple[int, ...] = (0, 1, 2)
+    width: int = 0
+    begun: bool = False
+
+    def begin(self, where: str, cells: list[str], sink: Sink) -> bool:
+        """Look at the first line. Says whether it is a header."""
+        self.begun = True
+        if not _is_header(cells, sink.options):
+            return False
+        self.positions, self.width = column_positions(where, cells, sink.options), len(cells)
+        sink.header = tuple(cells)
+        return True
+
+    def learn(self, cells: list[str], options: ReadOptions) -> None:
+        """Take the layout from a line without a header, if it is long enough."""
+        if options.columns is None:
+            self.width = 3
+            return
+        self.positions = tuple(column for column in options.columns if isinstance(column, int))
+        self.width = len(cells) if max(self.positions) < len(cells) else 0
+
+
+def read_text_table(lines: Iterator[bytes], file_format: str, sink: Sink, layout: Layout | None = None) -> None:
+    """Read a TSV or CSV file into `sink`, or more lines of one whose `layout` is known from the lines before."""
+    options, layout = sink.options, layout or Layout()
     rows, delimiter = text_rows(lines, file_format, sink)
-    first, width, pick = True, 0, itemgetter(0, 1, 2)
+    pick: itemgetter[Any] = itemgetter(*layout.positions)
     for number, cells in rows:
-        if first and _is_header(cells, options):
-            pick = itemgetter(*column_positions(f"{sink.file}:{number}", cells, options))
-            sink.header, width, first = tuple(cells), len(cells), False
+        if not layout.begun and layout.begin(f"{sink.file}:{number}", cells, sink):
+            pick = itemgetter(*layout.positions)
             continue
-        first = False
-        if not width:
-            pick, width = _layout(cells, options)
-        if len(cells) == width:
+        if not layout.width:
+            layout.learn(cells, options)
+            pick = itemgetter(*layout.positions)
+        if len(cells) == layout.width:
             head, relation, tail = pick(cells)
             sink.add(number, head, relation, tail)
         else:
-            sink.problem(number, "wrong number of columns", _miscounted(cells, width, delimiter, options))
+            sink.problem(number, "wrong number of columns", _miscounted(cells, layout.width, delimiter, options))
             rows.again()
-
-
-def _layout(cells: list[str], options: ReadOptions) -> tuple[itemgetter[Any], int]:
-    """Where the names stand without a header, and the width every line must have; 0 when this line is too short."""
-    if options.columns is None:
-        return itemgetter(0, 1, 2), 3
-    positions = [column for column in options.columns if isinstance(column, int)]
-    return itemgetter(*positions), len(cells) if max(positions) < len(cells) else 0
 
 
 def _is_header(cells: list[str], options: ReadOptions) -> bool:

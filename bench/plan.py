@@ -1,0 +1,174 @@
+"""Hold the planner's memory against measured peaks: python bench/plan.py [--device cuda] [--out results.json]
+
+Every configuration is trained and ranked by `conjoin.execute` in a process of its own, two epochs long. On a CPU the
+peak is the resident memory at its highest, less what it was before the run: with the graph loaded and a tiny run of
+the same kind done, so that every library is in memory. On a GPU it is what torch allocated at most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One row of the table."""
+
+    name: str
+    entities: int
+    relations: int
+    train: int
+    form: str
+    rank: int
+    batch: int
+    optimizer: str = "adagrad"
+    held_out: int = 100
+    validates: bool = False
+
+
+CPU = (
+    Configuration("wide table, dense scores", 200_000, 100, 100, "5star-conj", 64, 100),
+    Configuration("wide table, chunked scores", 300_000, 20, 250, "complex", 50, 500),
+    Configuration("Adam, best weights kept", 100_000, 20, 250, "5star", 100, 500, "adam", 100, True),
+    Configuration("many triples", 500, 50, 1_000_000, "complex-conj", 8, 100_000),
+    Configuration("many relations", 10_000, 30_000, 500, "5star", 100, 1_000),
+    Configuration("large batch of 5★E", 14_541, 237, 1_000, "5star-conj", 200, 1_000, "adagrad", 500),
+)
+GPU = (
+    Configuration("wide table, dense scores", 1_000_000, 100, 2_000, "5star-conj", 100, 200),
+    Configuration("wide table, chunked scores", 5_000_000, 20, 4_000, "complex", 200, 1_000),
+    Configuration("Adam, best weights kept", 1_000_000, 20, 4_000, "5star", 200, 500, "adam", 100, True),
+    Configuration("many triples", 20_000, 50, 10_000_000, "complex-conj", 50, 100_000),
+    Configuration("FB15K-237 at the paper's rank", 14_541, 237, 272_115, "5star-conj", 500, 1_000, "adagrad", 17_000),
+)
+
+
+def measure(chosen: Configuration, device: str) -> dict[str, Any]:
+    """Plan and train one configuration in this process."""
+    import numpy as np
+    import torch
+
+    import conjoin
+    from conjoin.device import peak_bytes, reset_peak
+    from conjoin.graph.graph import Graph, Vocabulary
+    from conjoin.plan.memory import Setting, Sizes, memory
+    from conjoin.study.execute import Conduct, execute
+    from conjoin.study.run import Run
+
+    random = np.random.default_rng(0)
+
+    def facts(count: int) -> Any:
+        ends = random.integers(0, chosen.entities, (2, count))
+        return np.stack([ends[0], random.integers(0, chosen.relations, count), ends[1]], axis=1)
+
+    entities, relations = (tuple(map(str, range(n))) for n in (chosen.entities, chosen.relations))
+    graph = Graph(
+        Vocabulary("entity", entities),
+        Vocabulary("relation", relations),
+        facts(chosen.train),
+        facts(chosen.held_out),
+        facts(chosen.held_out),
+    )
+    tiny = Graph.from_triples([("a", "r", "b"), ("b", "r", "c"), ("c", "r", "a")], [("a", "r", "c")], [("b", "r", "a")])
+    with tempfile.TemporaryDirectory() as folder:
+        for number, each in enumerate((tiny, graph)):
+            recipe = conjoin.Recipe(
+                epochs=2,
+                batch=chosen.batch,
+                optimizer=chosen.optimizer,  # type: ignore[arg-type]
+                validate_every=int(chosen.validates),
+            )
+            run = Run.of(each, chosen.form, rank=chosen.rank if number else 4, recipe=recipe)
+            place = torch.device(device)
+            before = resident() if device == "cpu" else 0
+            reset_peak(place)
+            execute(run, each, Path(folder) / str(number), conduct=Conduct(device=device))
+            peak = (highest() if device == "cpu" else peak_bytes(place)) - before
+    sizes = Sizes(
+        entities=chosen.entities,
+        relations=chosen.relations,
+        train=chosen.train,
+        valid=chosen.held_out,
+        test=chosen.held_out,
+    )
+    setting = Setting(
+        form=conjoin.form(chosen.form),
+        rank=chosen.rank,
+        batch=chosen.batch,
+        optimizer=chosen.optimizer,  # type: ignore[arg-type]
+        validates=chosen.validates,
+        device=device,  # type: ignore[arg-type]
+    )
+    planned = memory(sizes, setting)
+    terms = planned.to_json()
+    return {**asdict(chosen), "planned": planned.peak, "measured": peak, "off": planned.peak / peak - 1, "terms": terms}
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory now."""
+    return status("VmRSS")
+
+
+def highest() -> int:
+    """The most bytes of this process that were in memory since `reset_peak`."""
+    return status("VmHWM")
+
+
+def status(field: str) -> int:
+    """A line of /proc/self/status in bytes."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(field + ":")).split()[1])
+
+
+def measured_apart(chosen: Configuration, device: str) -> dict[str, Any]:
+    """`measure` in a process of its own."""
+    words = [sys.executable, __file__, "--device", device, "--one", json.dumps(asdict(chosen))]
+    told = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+    found: dict[str, Any] = json.loads(told.splitlines()[-1])
+    return found
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows in Markdown."""
+    lines = [
+        "| configuration | form | rank | batch | planned MB | measured MB | off |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        cells = [row["name"], row["form"], row["rank"], row["batch"]]
+        cells += [f"{row['planned'] / 1e6:,.0f}", f"{row['measured'] / 1e6:,.0f}", f"{100 * row['off']:+.1f} %"]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure all configurations, or one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--one", help="a configuration as JSON; prints its row")
+    parser.add_argument("--out", type=Path, help="write the rows there as JSON, and a table beside it as .md")
+    given = parser.parse_args()
+    if given.one:
+        known = {field.name for field in fields(Configuration)}
+        wanted = {key: value for key, value in json.loads(given.one).items() if key in known}
+        print(json.dumps(measure(Configuration(**wanted), given.device)))
+        return
+    rows = []
+    for chosen in CPU if given.device == "cpu" else GPU:
+        rows.append(measured_apart(chosen, given.device))
+        print(table(rows[-1:]).splitlines()[-1], flush=True)
+    if given.out:
+        given.out.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        command = f"`python bench/plan.py --device {given.device}`"
+        given.out.with_suffix(".md").write_text(f"Written by {command}.\n\n{table(rows)}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

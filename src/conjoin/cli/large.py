@@ -1,0 +1,274 @@
+"""Verbs for graphs that are large: ingest, plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.screen import Watcher, emit, say, show, show_table
+
+if TYPE_CHECKING:
+    from conjoin.plan.memory import Sizes
+    from conjoin.plan.plan import Plan
+    from conjoin.plan.probe import Speed
+
+SAMPLES = 5
+TERMS = {
+    "table": "entity rows and relation rows",
+    "optimizer": "what the optimiser remembers per parameter",
+    "gradient": "of the table, or of the tile that is being changed",
+    "best_weights": "a second copy of the table, where the best on valid is kept",
+    "examples": "ids of the doubled training set",
+    "shuffling": "the examples in the order of an epoch",
+    "scores": "batch × entities, at once or in chunks",
+    "activations": "rows of the batch that autograd holds",
+    "filtering": "sorting the known answers (not while training)",
+    "ranking": "known answers, scores and comparisons (not while training)",
+    "program": "what no term explains",
+}
+
+
+def ingest(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILES...", help="Files of triples, or one folder whose train/valid/test are kept."),
+    ],
+    *,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="GRAPH", help="Folder for the stored graph.")],
+    valid: Annotated[str, typer.Option(help="Size of valid: 5% or 500.")] = "5%",
+    test: Annotated[str, typer.Option(help="Size of test: 5% or 500.")] = "5%",
+    seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
+    memory_limit: Annotated[str, typer.Option(help="Memory to stay within; the rest goes to disk.")] = "2GB",
+    threads: Annotated[int | None, typer.Option(min=1, help="By default all cores.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the graph in the folder.")] = False,
+    labels: opt.Labels = None,
+    on_error: opt.OnError = "stop",
+    columns: opt.Columns = None,
+    header: opt.Header = None,
+    delimiter: opt.Delimiter = None,
+    literals: opt.Literals = "drop",
+    blank_nodes: opt.BlankNodes = "keep",
+    json: opt.Json = False,
+) -> None:
+    """Make a stored graph of files that are too large to read at once.
+
+    Repeated facts go, names get numbers, twins stay on one side of the split. The result is the same for any number of
+    threads and any memory limit, and the same as `conjoin train FILE` makes of the file itself. It can be named
+    wherever a graph is named. An ingest that was interrupted leaves nothing: run it again.
+
+    \b
+    conjoin ingest facts-*.tsv.gz -o my-graph --memory-limit 4GB
+    conjoin ingest dump.nt -o my-graph --on-error skip --valid 2000 --test 2000
+    conjoin train my-graph --rank 32
+    """
+    from conjoin.graph.ingest.ingest import ingest as ingest_files
+    from conjoin.graph.split import parse_size
+
+    choices = opt.reading(
+        on_error=on_error,
+        columns=columns,
+        header=header,
+        delimiter=delimiter,
+        literals=literals,
+        blank_nodes=blank_nodes,
+    )
+    with Watcher().watching() as watcher:
+        made = ingest_files(
+            files,
+            out,
+            options=choices,
+            valid=parse_size(valid),
+            test=parse_size(test),
+            seed=seed,
+            labels=labels,
+            memory=opt.bytes_of(memory_limit),
+            threads=threads,
+            overwrite=overwrite,
+            track=watcher.track,
+        )
+    peak = _peak_bytes()
+    if json:
+        sources: list[dict[str, Any]] = [
+            {
+                "file": report.file,
+                "lines": report.lines,
+                "triples": report.triples,
+                "problems": dict(report.problems),
+                "samples": [str(sample) for sample in report.samples],
+            }
+            for report in made.reports
+        ]
+        told = {"folder": str(made.folder), **made.counts, "sources": sources, "notes": list(made.notes)}
+        emit({**told, "seconds": dict(made.seconds), "peak_bytes": peak})
+        return
+    for note in made.notes:
+        say(note)
+    for report in made.reports:
+        for sample in report.samples[1:SAMPLES]:
+            say(f"also {sample}")
+    show(f"{made.folder}: " + ", ".join(f"{what} {count:,}" for what, count in made.counts.items()))
+    steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in made.seconds.items())
+    show(f"{sum(made.seconds.values()):.1f} s ({steps}); peak memory {peak / 1e9:.2f} GB")
+
+
+def _peak_bytes() -> int:
+    """The most memory this process had, without importing torch."""
+    import platform
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if platform.system() == "Darwin" else 1024)
+
+
+def plan(
+    graph: Annotated[
+        str | None, typer.Argument(metavar="[GRAPH]", help="A graph as for `train`; or give its sizes instead.")
+    ] = None,
+    *,
+    entities: Annotated[int | None, typer.Option(min=1, help="Instead of a graph: its entities.")] = None,
+    relations: Annotated[int, typer.Option(min=1, help="With --entities.")] = 1000,
+    triples: Annotated[int | None, typer.Option(min=1, help="With --entities: training triples.")] = None,
+    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = "5star-conj",
+    rank: Annotated[int, typer.Option(min=1, help="Complex coordinates per entity.")] = 100,
+    batch: Annotated[int | None, typer.Option(min=1, help="Examples per step.  [default: as train]")] = None,
+    optimizer: Annotated[str, typer.Option(help="adagrad, adam or sgd.")] = "adagrad",
+    precision: Annotated[str, typer.Option(help="fp32, or tf32 or bf16 on a GPU.")] = "fp32",
+    negatives: Annotated[int, typer.Option(min=0, help="Sampled softmax with so many; 0: all entities.")] = 0,
+    validates: Annotated[bool, typer.Option("--validates", help="Keep the best weights beside the last.")] = False,
+    processes: Annotated[int, typer.Option(min=1, help="Processes that share the entity table.")] = 1,
+    memory: Annotated[str | None, typer.Option(help="Of each process, such as 141GB.  [default: what is free]")] = None,
+    device: opt.Device = None,
+    probe: Annotated[bool, typer.Option("--probe/--no-probe", help="Measure a few steps to tell the time.")] = True,
+    labels: opt.Labels = None,
+    json: opt.Json = False,
+) -> None:
+    """Memory and time of a training before it starts.
+
+    Memory is arithmetic, time comes from a few steps that are measured on this machine. Ties save numbers of relations
+    only; on most graphs entities need far more, and the plan says so.
+
+    \b
+    conjoin plan wn18rr --form 5star-conj --rank 500
+    conjoin plan --entities 100000000 --triples 1000000000 --rank 100 --processes 8 --memory 141GB --device cuda
+    """
+    from conjoin.algebra.notation import form as form_of
+    from conjoin.learn.recipe import Recipe
+    from conjoin.plan.memory import Setting
+    from conjoin.plan.plan import make_plan
+
+    sizes = _sizes(graph, entities, relations, triples, labels)
+    default = min(1000, max(100, sizes.examples // 100))
+    kind, here = _device(device, elsewhere=memory is not None)
+    recipe = Recipe(optimizer=optimizer, precision=precision)  # type: ignore[arg-type]
+    setting = Setting(
+        form=form_of(form),
+        rank=rank,
+        batch=batch or default,
+        optimizer=recipe.optimizer,
+        precision=recipe.precision,
+        negatives=negatives,
+        validates=validates,
+        processes=processes,
+        device=kind,  # type: ignore[arg-type]
+    )
+    made = make_plan(sizes, setting, available=opt.bytes_of(memory) if memory else _free(device))
+    speed = None
+    if probe and here:
+        from conjoin.plan.probe import probe as measured
+
+        speed = measured(sizes, setting)
+    if json:
+        emit({**made.to_json(), "time": _times(made, speed)})
+    else:
+        _show(made, speed)
+
+
+def _sizes(graph: str | None, entities: int | None, relations: int, triples: int | None, labels: Path | None) -> Sizes:
+    from conjoin.errors import UsageError
+    from conjoin.graph.files.report import ReadOptions
+    from conjoin.plan.memory import Sizes
+
+    if graph is None:
+        if entities is None or triples is None:
+            raise UsageError("name a graph, or give its sizes with --entities and --triples")
+        return Sizes(entities=entities, relations=relations, train=triples)
+    if entities is not None or triples is not None:
+        raise UsageError("a graph has its own sizes: leave out --entities and --triples, or the graph")
+    with Watcher().watching() as watcher:
+        return Sizes.of(opt.load_graph(graph, options=ReadOptions(), labels=labels, watcher=watcher))
+
+
+def _device(wanted: str | None, *, elsewhere: bool) -> tuple[str, bool]:
+    """The kind of device that is planned for, and whether it is here to be measured."""
+    from conjoin.device import choose_device
+    from conjoin.errors import UsageError
+
+    try:
+        chosen = choose_device(wanted)
+    except UsageError:
+        if not (elsewhere and wanted and wanted.startswith("cuda")):
+            raise
+        return "cuda", False
+    return ("cuda" if chosen.device.type == "cuda" else "cpu"), True
+
+
+def _free(wanted: str | None) -> int:
+    from conjoin.device import choose_device, free_bytes
+
+    return free_bytes(choose_device(wanted).device)
+
+
+def _times(made: Plan, speed: Speed | None) -> dict[str, Any] | None:
+    if speed is None:
+        return None
+    return {
+        "seconds_per_step": speed.step,
+        "seconds_per_epoch": speed.epoch(made.sizes, made.setting),
+        "seconds_to_rank_valid_and_test": speed.rankings(made.sizes),
+        "measured_with_entities": speed.entities,
+    }
+
+
+def _show(made: Plan, speed: Speed | None) -> None:
+    from conjoin.plan.memory import parameters
+    from conjoin.plan.plan import sized
+
+    sizes, setting, needed, ties = made.sizes, made.setting, made.memory, made.tying
+    entities, relations = parameters(sizes, setting)
+    show(
+        f"{setting.form} of rank {setting.rank}, batch {setting.batch}, {setting.optimizer}, {setting.device}, "
+        f"{setting.processes} process{'es' if setting.processes > 1 else ''}: "
+        f"{sizes.entities:,} entities, {sizes.relations:,} relations, {sizes.train:,} training triples"
+    )
+    show(f"{entities + relations:,} parameters: {entities:,} of entities, {relations:,} of relations")
+    show()
+    rows = [(name.replace("_", " "), TERMS[name], sized(getattr(needed, name))) for name in TERMS]
+    there = "" if made.available is None else f" of {sized(made.available)} that are free"
+    show_table("Memory of each process", ("term", "what it is", "bytes"), rows, left=2)
+    verdict = {True: "fits", False: "DOES NOT FIT", None: ""}[made.fits]
+    show(f"Peak: {sized(needed.peak)}{there}: {verdict}")
+    show(
+        f"Ties save {sized(ties.saved_bytes)}: {ties.share_of_relations:.0%} of the relations' numbers, "
+        f"{100 * ties.share_of_everything:.2g} % of all numbers (the entity table is the same for every form)"
+    )
+    if speed is not None:
+        extended = "" if speed.entities >= sizes.entities else f", extended from {speed.entities:,} entities"
+        show(
+            f"Time here: {_clock(speed.epoch(sizes, setting))} per epoch"
+            f" ({speed.step:.3g} s a step, {-(-sizes.examples // setting.batch):,} steps{extended}); "
+            f"ranking valid and test {_clock(speed.rankings(sizes))}"
+        )
+    advice = made.recommendation
+    show(
+        f"Recommended: rank {advice.rank}, batch {advice.batch}, {advice.precision}, {advice.shards} "
+        f"shard{'s' if advice.shards > 1 else ''}. " + " ".join(advice.sentences)
+    )
+
+
+def _clock(seconds: float) -> str:
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:.3g} s"

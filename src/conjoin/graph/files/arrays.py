@@ -1,0 +1,139 @@
+"""The arrays of a stored graph that stay on disk while they are used.
+
+train.npy, valid.npy, test.npy            (n, 3) int64: head, relation, tail
+entity_names.npy, entity_starts.npy       UTF-8 bytes of all names in id order, and where each starts (n + 1)
+entity_labels.npy, entity_label_starts.npy  the same for labels, where there are any; empty for an entity without one
+
+Plain NumPy files: `numpy.load(file, mmap_mode="r")` opens them anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from conjoin.graph.graph import SPLITS, Graph, Ids, Vocabulary
+from conjoin.graph.packed import PackedNames
+
+NAMES = ("entity_names.npy", "entity_starts.npy")
+LABELS = ("entity_labels.npy", "entity_label_starts.npy")
+ARRAYS = (*(f"{split}.npy" for split in SPLITS), *NAMES, *LABELS)
+READ = (*ARRAYS, "relations.parquet")
+"""What opening such a graph reads; entities.parquet and triples.parquet are there for other programs."""
+CHUNK_ROWS = 1 << 18
+CHUNK_NAMES = 1 << 15
+
+
+class GrowingArray:
+    """A .npy file that is written piece by piece; its length is filled in at the end."""
+
+    def __init__(self, file: Path, dtype: str, *, columns: int | None = None) -> None:
+        self._stream = file.open("wb")
+        self._dtype, self._columns, self.length = np.dtype(dtype), columns, 0
+        self._header()
+        self._start = self._stream.tell()
+
+    def append(self, part: npt.NDArray[Any]) -> None:
+        self._stream.write(np.ascontiguousarray(part, dtype=self._dtype).data)
+        self.length += len(part)
+
+    def close(self) -> None:
+        """Write the length and sync to disk."""
+        self._stream.seek(0)
+        self._header()
+        assert self._stream.tell() == self._start, "NumPy keeps room for the length in the header"
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+
+    def _header(self) -> None:
+        shape = (self.length,) if self._columns is None else (self.length, self._columns)
+        header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self._stream, header)
+
+
+def mapped_graph(place: Path, relations: Vocabulary, *, name: str, notes: Sequence[str]) -> Graph:
+    """The graph of a folder with arrays, none of them loaded."""
+    labelled = (place / LABELS[0]).exists()
+    labels = PackedNames(*(_mapped(place / file) for file in LABELS)) if labelled else ()
+    entities = Vocabulary("entity", PackedNames(*(_mapped(place / file) for file in NAMES)), labels)
+    train, valid, test = (_mapped(place / f"{split}.npy") for split in SPLITS)
+    return Graph(entities, relations, train, valid, test, name=name, notes=tuple(notes))
+
+
+def _mapped(file: Path) -> Any:
+    return np.load(file, mmap_mode="r", allow_pickle=False)
+
+
+def home_of(graph: Graph) -> Path | None:
+    """The folder whose arrays this graph consists of, every one whole and unchanged, or None."""
+    homes = {_home(graph.triples(split), f"{split}.npy") for split in SPLITS}
+    for texts, files in ((graph.entities.names, NAMES), (graph.entities.labels, LABELS)):
+        if isinstance(texts, PackedNames):
+            homes |= {_home(part, file) for part, file in zip((texts.content, texts.starts), files, strict=True)}
+        elif len(texts):
+            return None
+    return homes.pop() if len(homes) == 1 else None
+
+
+def _home(part: Any, file: str) -> Path | None:
+    name = getattr(part, "filename", None)
+    if not isinstance(part, np.memmap) or name is None or Path(name).name != file:
+        return None
+    whole = Path(name).exists() and _mapped(Path(name)).shape == part.shape
+    return Path(name).parent if whole else None
+
+
+def link_files(home: Path, target: Path, files: Iterable[str]) -> None:
+    """Give the files of one folder a second place in another; copy them where a file system cannot."""
+    for file in files:
+        try:
+            os.link(home / file, target / file)
+        except OSError:
+            shutil.copyfile(home / file, target / file)
+
+
+def rows_of(file: Path) -> Iterator[Ids]:
+    """The rows of a stored split in pieces, read and not mapped, so that they do not stay in memory."""
+    with file.open("rb") as stream:
+        version = np.lib.format.read_magic(stream)
+        assert version == (1, 0)
+        (n_rows, columns), _, dtype = np.lib.format.read_array_header_1_0(stream)
+        for start in range(0, n_rows, CHUNK_ROWS):
+            count = min(CHUNK_ROWS, n_rows - start)
+            yield np.fromfile(stream, dtype, count * columns).reshape(count, columns)
+
+
+def checksum_of(place: Path, relations: Sequence[str]) -> str:
+    """`Graph.checksum` of a folder with arrays, in little memory."""
+    digest = hashlib.sha256()
+    names = PackedNames(*(_mapped(place / file) for file in NAMES))
+    for start in range(0, len(names), CHUNK_NAMES):
+        digest.update(_prefixed(names, start, min(start + CHUNK_NAMES, len(names))))
+    for name in relations:
+        encoded = name.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    for split in SPLITS:
+        file = place / f"{split}.npy"
+        digest.update(len(_mapped(file)).to_bytes(8, "little"))
+        for rows in rows_of(file):
+            digest.update(np.ascontiguousarray(rows, dtype="<i8").data)
+    return digest.hexdigest()
+
+
+def _prefixed(names: PackedNames, start: int, stop: int) -> Any:
+    """Names start:stop, each as the eight bytes of its length and its content."""
+    starts = np.asarray(names.starts[start : stop + 1])
+    lengths, content = np.diff(starts), np.asarray(names.content[starts[0] : starts[-1]])
+    begins = starts[:-1] - starts[0] + 8 * np.arange(len(lengths))
+    written = np.empty(len(content) + 8 * len(lengths), np.uint8)
+    written[begins[:, None] + np.arange(8)] = lengths.astype("<i8").view(np.uint8).reshape(-1, 8)
+    written[np.arange(len(content)) + 8 * (1 + np.repeat(np.arange(len(lengths)), lengths))] = content
+    return written.data

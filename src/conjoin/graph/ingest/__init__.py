@@ -1,0 +1,1 @@
+"""Graphs that do not fit in memory, made into stored graphs on disk."""

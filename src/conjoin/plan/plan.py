@@ -1,0 +1,156 @@
+"""A plan: what a training needs, what it has, how long it takes, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from conjoin.errors import UsageError
+from conjoin.plan.memory import Memory, Setting, Sizes, Tying, memory, parameters, tying
+
+USABLE = 0.9
+"""Of the memory there is: the rest is for fragments, the system and whoever comes along."""
+
+
+class DoesNotFit(UsageError):
+    """A training that would run out of memory."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Settings that fit, nearest to those asked for; the sentences say what each change buys."""
+
+    rank: int
+    batch: int
+    precision: str
+    shards: int
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything `conjoin plan` says except the time."""
+
+    sizes: Sizes
+    setting: Setting
+    memory: Memory
+    available: int | None
+    tying: Tying
+    recommendation: Recommendation
+
+    @property
+    def fits(self) -> bool | None:
+        """None where it is not known how much memory there is."""
+        return None if self.available is None else self.memory.peak <= USABLE * self.available
+
+    def to_json(self) -> dict[str, Any]:
+        entities, relations = parameters(self.sizes, self.setting)
+        told = asdict(self.setting) | {"form": str(self.setting.form)}
+        return {
+            "graph": asdict(self.sizes),
+            "setting": told,
+            "parameters": {"entities": entities, "relations": relations, "total": entities + relations},
+            "bytes_per_process": self.memory.to_json(),
+            "available_bytes": self.available,
+            "fits": self.fits,
+            "tying": asdict(self.tying),
+            "recommendation": asdict(self.recommendation),
+        }
+
+
+def make_plan(sizes: Sizes, setting: Setting, *, available: int | None) -> Plan:
+    """A plan for processes that have `available` bytes each."""
+    needed = memory(sizes, setting)
+    advice = _recommend(sizes, setting, available)
+    return Plan(sizes, setting, needed, available, tying(sizes, setting), advice)
+
+
+def refuse_unless_fits(sizes: Sizes, setting: Setting, *, available: int) -> None:
+    """Raise with advice when a training would need more than there is."""
+    plan = make_plan(sizes, setting, available=available)
+    if plan.fits:
+        return
+    raise DoesNotFit(
+        f"this training needs about {sized(plan.memory.peak)} of memory and {sized(available)} are free. "
+        + " ".join(plan.recommendation.sentences)
+        + " `conjoin plan` shows the terms; --memory-limit any trains all the same."
+    )
+
+
+def sized(count: float) -> str:
+    """Bytes for people, in decimal units."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}" if count < 1000 * size else f"{count / size:,.0f} {unit}"
+    return f"{count / 1e3:.3g} kB"
+
+
+def _recommend(sizes: Sizes, setting: Setting, available: int | None) -> Recommendation:
+    precision = "tf32" if setting.device == "cuda" else "fp32"
+    if available is None or _fits(sizes, setting, available):
+        said = [] if available is None else [_room(sizes, setting, available)]
+        return Recommendation(setting.rank, setting.batch, precision, setting.processes, tuple(said))
+    rank = _largest_rank(sizes, setting, available)
+    shards = _fewest_shards(sizes, setting, available)
+    said = []
+    if rank:
+        said.append(f"--rank {rank} fits as it is.")
+    if shards:
+        said.append(
+            f"Rank {setting.rank} fits on {shards} processes with this much memory each (--processes {shards})."
+        )
+    for other in ("adagrad", "sgd"):
+        lighter = replace(setting, optimizer=other)
+        if memory(sizes, lighter).peak < memory(sizes, setting).peak and _fits(sizes, lighter, available):
+            said.append(f"--optimizer {other} fits too: it keeps fewer numbers per parameter.")
+            break
+    batch = setting.batch
+    while batch > 100 and not _fits(sizes, replace(setting, batch=batch), available):
+        batch //= 2
+    if _fits(sizes, replace(setting, batch=batch), available):
+        said.append(f"--batch {batch} fits at this rank.")
+        return Recommendation(setting.rank, batch, precision, setting.processes, tuple(said))
+    if not said:
+        said.append("No rank fits, on however many processes: the triples alone are too many for this memory.")
+    keep_rank = shards is not None and (rank is None or setting.processes > 1)
+    return Recommendation(
+        setting.rank if keep_rank else rank or setting.rank,
+        setting.batch,
+        precision,
+        shards if keep_rank and shards else setting.processes,
+        tuple(said),
+    )
+
+
+def _room(sizes: Sizes, setting: Setting, available: int) -> str:
+    share = memory(sizes, setting).peak / available
+    largest = _largest_rank(sizes, setting, available)
+    return f"It fits and takes {share:.0%} of the memory; the largest rank that fits is {largest:,}."
+
+
+def _fits(sizes: Sizes, setting: Setting, available: int) -> bool:
+    return memory(sizes, setting).peak <= USABLE * available
+
+
+def _largest_rank(sizes: Sizes, setting: Setting, available: int) -> int | None:
+    """The largest even rank that fits, by bisection."""
+    low, high = 0, 1
+    while high < 1 << 20 and _fits(sizes, replace(setting, rank=2 * high), available):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _fits(sizes, replace(setting, rank=2 * middle), available) else (low, middle)
+    return 2 * low or None
+
+
+def _fewest_shards(sizes: Sizes, setting: Setting, available: int) -> int | None:
+    """The fewest processes on which the setting fits, or None when no number helps."""
+    low, high = setting.processes, setting.processes
+    while not _fits(sizes, replace(setting, processes=high), available):
+        if high > sizes.entities:
+            return None
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _fits(sizes, replace(setting, processes=middle), available) else (middle, high)
+    return high

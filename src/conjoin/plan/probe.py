@@ -1,0 +1,97 @@
+"""How fast this machine is at just this work, from a few steps of it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from conjoin.device import matmul_precision, synchronize, threads_for
+from conjoin.learn.recipe import Recipe
+from conjoin.learn.step import Step
+from conjoin.model.model import Model
+from conjoin.plan.memory import Setting, Sizes
+
+WARM_UP, TIMES = 4, 3
+"""Steps before the clock runs (a GPU rehearses and records), and steps that are timed; the median counts."""
+LARGEST = {"cpu": 4e9, "cuda": 4e12}
+"""Operations of one probed step: larger tables are probed at a smaller size, twice, and extended along a line."""
+MOST_NUMBERS = {"cpu": 20e6, "cuda": 2e9}
+MOST_RELATIONS = 10_000
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds, and how many entities were really used to find out."""
+
+    step: float
+    question: float
+    entities: int
+
+    def epoch(self, sizes: Sizes, setting: Setting) -> float:
+        return self.step * -(-sizes.examples // setting.batch)
+
+    def rankings(self, sizes: Sizes) -> float:
+        """Valid and test once each, both directions."""
+        return self.question * 2 * (sizes.valid + sizes.test)
+
+
+def probe(sizes: Sizes, setting: Setting) -> Speed:
+    """Seconds of a step over all entities and of a ranked question at these sizes, in one process."""
+    rows = -(-sizes.entities // setting.processes)
+    width = 2 * setting.rank
+    most = min(LARGEST[setting.device] / (6 * setting.batch * width), MOST_NUMBERS[setting.device] / width)
+    used = max(64, min(rows, int(most)))
+    recipe = Recipe(batch=setting.batch, optimizer=setting.optimizer, precision=setting.precision)  # type: ignore[arg-type]
+    relations = min(sizes.relations, MOST_RELATIONS)
+    step, question = _timed(used, relations, setting, recipe)
+    if used == rows:
+        return Speed(step, question, used)
+    half_step, half_question = _timed(used // 2, relations, setting, recipe)
+    return Speed(_extended(half_step, step, used, rows), _extended(half_question, question, used, rows), used)
+
+
+def _extended(half: float, whole: float, used: int, wanted: int) -> float:
+    """Along the line through (used / 2, half) and (used, whole); never below proportion to the number alone."""
+    slope = (whole - half) / (used - used // 2)
+    return max(whole + slope * (wanted - used), whole)
+
+
+def _timed(entities: int, relations: int, setting: Setting, recipe: Recipe) -> tuple[float, float]:
+    random = np.random.default_rng(0)
+    model = Model(setting.form, entities, relations, rank=setting.rank, device=setting.device)
+    step = Step(model, recipe)
+
+    def ids(most: int, count: int) -> torch.Tensor:
+        return torch.from_numpy(random.integers(0, most, count)).to(model.device)
+
+    def examples(count: int) -> torch.Tensor:
+        return torch.stack([ids(entities, count), ids(2 * relations, count), ids(entities, count)], dim=1)
+
+    def rank(asked: torch.Tensor) -> None:
+        none = torch.empty(0, dtype=torch.long, device=model.device)
+        with torch.no_grad():
+            model.entities.standing(model.query(asked[:, 0], asked[:, 1]), asked[:, 2], (none, none))
+
+    questions = min(64, model.entities.questions_at_once())
+    batch = examples(setting.batch)
+    with matmul_precision(recipe.precision), threads_for(6 * setting.batch * model.entities.weight.numel()):
+        (prepared,) = step.batches(batch)
+        seconds = _median(lambda: step(prepared), model.device)
+    return seconds, _median(lambda: rank(batch[:questions]), model.device) / len(batch[:questions])
+
+
+def _median(work: Callable[[], object], device: torch.device) -> float:
+    taken = []
+    for number in range(WARM_UP + TIMES):
+        synchronize(device)
+        start = time.perf_counter()
+        work()
+        synchronize(device)
+        if number >= WARM_UP:
+            taken.append(time.perf_counter() - start)
+    return statistics.median(taken)

@@ -1,0 +1,23 @@
+"""The probe runs the real step and extends along a line."""
+
+from __future__ import annotations
+
+import pytest
+
+from conjoin.algebra.notation import form
+from conjoin.plan import probe as module
+from conjoin.plan.memory import Setting, Sizes
+
+
+def test_a_small_graph_is_measured_as_it_is_and_a_large_one_extended(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = Sizes(entities=500, relations=3, train=1000, valid=10, test=10)
+    setting = Setting(form=form("complex"), rank=4, batch=50)
+    speed = module.probe(sizes, setting)
+    assert speed.entities == 500
+    assert speed.epoch(sizes, setting) == pytest.approx(40 * speed.step)
+    assert speed.rankings(sizes) == pytest.approx(40 * speed.question)
+    monkeypatch.setattr(module, "_timed", lambda entities, *_: (0.5 + entities / 1000, entities / 1e6))
+    extended = module.probe(Sizes(entities=10**9, relations=3, train=1000), setting)
+    assert extended.entities < 10**9
+    assert extended.step == pytest.approx(0.5 + 10**6)
+    assert extended.question == pytest.approx(1000)
