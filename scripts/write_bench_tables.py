@@ -14,7 +14,7 @@ from conjoin.plan.plan import make_plan, sized
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 PAGES = ("docs/ingest.md", "docs/plan.md")
-BLOCK = re.compile(r"<!-- measured: (?P<name>\w+) -->\n.*?<!-- /measured -->", re.DOTALL)
+BLOCK = re.compile(r"<!-- table: (?P<name>\w+) -->\n.*?<!-- /table -->", re.DOTALL)
 H200 = 141 * 10**9
 
 
@@ -70,7 +70,7 @@ def filled(text: str) -> str:
     tables = {"ingest": ingest_table, "plan": plan_table, "paper": paper_table}
 
     def fill(block: re.Match[str]) -> str:
-        return f"<!-- measured: {block['name']} -->\n{tables[block['name']]()}\n<!-- /measured -->"
+        return f"<!-- table: {block['name']} -->\n{tables[block['name']]()}\n<!-- /table -->"
 
     return BLOCK.sub(fill, text)
 
