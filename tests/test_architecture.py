@@ -15,11 +15,12 @@ LONGEST = 400
 
 BELOW: dict[str, set[str]] = {
     "errors": set(),
-    "progress": set(),
+    "progress": {"errors"},
     "files": {"errors"},
     "strict": {"errors"},
     "device": {"errors"},
     "processes": {"errors"},
+    "signals": set(),
     "algebra": {"errors"},
     "graph": {"errors", "files", "progress"},
     "model": {"errors", "algebra", "device", "processes"},
@@ -53,6 +54,7 @@ WITHOUT_TORCH = (
     "errors.py",
     "files.py",
     "progress.py",
+    "signals.py",
     "strict.py",
     "ranking/ranks.py",
     "ranking/groups.py",

@@ -46,6 +46,14 @@ class ProcessLost(ConjoinError):
     """One of several processes that work together has died."""
 
 
+class StorageError(ConjoinError):
+    """A disk that is full, read-only or gone. What was on it before is intact."""
+
+
+class Stopped(ConjoinError):
+    """Work was asked to stop and did so between two steps. It goes on where it stopped."""
+
+
 class NotInstalled(UsageError):
     """A package that only some users need is missing."""
 

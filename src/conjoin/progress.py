@@ -6,8 +6,10 @@ Long functions take `track`, a wrapper around the thing they iterate over, in th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
+
+from conjoin.errors import Stopped
 
 T = TypeVar("T")
 
@@ -20,3 +22,20 @@ class Track(Protocol):
 def silent(steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:  # noqa: ARG001
     """The default: nobody is watching."""
     return iter(steps)
+
+
+def never() -> bool:
+    """The default of `stop`: nobody asks."""
+    return False
+
+
+def stoppable(track: Track, stop: Callable[[], bool]) -> Track:
+    """The same watcher, but between two steps, never within one, work ends with `Stopped` once `stop` says so."""
+
+    def watched(steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
+        for number, step in enumerate(track(steps, what, total), start=1):
+            yield step
+            if stop():
+                raise Stopped(f"{what}, step {number}" + (f" of {total}" if total else ""))
+
+    return watched

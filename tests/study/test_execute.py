@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conjoin.errors import ConjoinError, Diverged, RunError
+from conjoin.algebra.notation import FORMS
+from conjoin.errors import ConjoinError, Diverged, RunError, Stopped
 from conjoin.graph.files.store import open_graph
 from conjoin.graph.graph import Graph
-from conjoin.learn.recipe import Recipe
-from conjoin.learn.train import Epoch
+from conjoin.learn.recipe import OPTIMIZERS, Recipe
+from conjoin.learn.train import Epoch, train
+from conjoin.learn.weights import load_tensors
 from conjoin.study import execute as module
 from conjoin.study.execute import Conduct, execute, finite
 from conjoin.study.folder import RunFolder
@@ -25,7 +28,7 @@ from conjoin.study.run import Run
 RECIPE = Recipe(epochs=5, batch=8, validate_every=2)
 
 
-class Stopped(Exception):
+class PowerCut(Exception):
     """The power went out."""
 
 
@@ -42,7 +45,7 @@ RUN = Run.of(GRAPH, "5star-conj", rank=4, recipe=RECIPE)
 def stopping_after(number: int, **settings: Any) -> Conduct:
     def watch(epoch: Epoch) -> None:
         if epoch.number == number:
-            raise Stopped
+            raise PowerCut
 
     return Conduct(watch=watch, **settings)
 
@@ -131,7 +134,7 @@ def test_another_graph_is_refused(undisturbed: RunFolder) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 4, 5])
 def test_a_run_stopped_after_any_epoch_goes_on_exactly(tmp_path: Path, undisturbed: RunFolder, number: int) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(PowerCut):
         execute(RUN, GRAPH, tmp_path, conduct=stopping_after(number, checkpoint_epochs=1))
     half = RunFolder(tmp_path)
     assert not half.finished
@@ -141,7 +144,7 @@ def test_a_run_stopped_after_any_epoch_goes_on_exactly(tmp_path: Path, undisturb
 
 
 def test_epochs_after_the_last_checkpoint_are_run_again(tmp_path: Path, undisturbed: RunFolder) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(PowerCut):
         execute(RUN, GRAPH, tmp_path, conduct=stopping_after(3, checkpoint_epochs=2))
     assert len(RunFolder(tmp_path).events) == 3
     assert outcome(execute(RUN, GRAPH, tmp_path)) == outcome(undisturbed)
@@ -153,14 +156,14 @@ def test_every_optimiser_goes_on_exactly(tmp_path: Path, optimizer: Any, form: s
     recipe = Recipe(epochs=4, batch=16, lr=0.05, optimizer=optimizer, validate_every=1, patience=3)
     run = Run.of(GRAPH, form, rank=4, recipe=recipe, weights="best")
     whole = execute(run, GRAPH, tmp_path / "whole")
-    with pytest.raises(Stopped):
+    with pytest.raises(PowerCut):
         execute(run, GRAPH, tmp_path / "stopped", conduct=stopping_after(2, checkpoint_epochs=1))
     assert outcome(execute(run, GRAPH, tmp_path / "stopped")) == outcome(whole)
     assert whole.result["test"] == whole.result["best"]["test"]
 
 
 def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path, undisturbed: RunFolder) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(PowerCut):
         execute(RUN, GRAPH, tmp_path, conduct=stopping_after(2, checkpoint_epochs=1))
     (tmp_path / ".checkpoint.safetensors.1.part").write_bytes(b"half")
     (tmp_path / ".graph.0a.partial").mkdir()
@@ -168,17 +171,126 @@ def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path, undisturbed:
     assert {f.name for f in tmp_path.iterdir()} == {f.name for f in undisturbed.path.iterdir()}
 
 
+class Clock:
+    """A clock that an epoch moves by one second and a checkpoint by `cost`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
+        self.now, self.cost, self.epochs = 0.0, cost, [0]
+        monkeypatch.setattr("conjoin.study.execute.time.monotonic", lambda: self.now)
+        monkeypatch.setattr(module, "event", self.event)
+        monkeypatch.setattr(module, "save_checkpoint", self.save)
+
+    def event(self, epoch: Epoch) -> dict[str, Any]:
+        self.now += 1
+        return {"epoch": epoch.number, "seconds": 1.0}
+
+    def save(self, _: Path, training: Any) -> None:
+        self.now += self.cost
+        self.epochs.append(training.progress.epoch)
+
+
+@pytest.mark.parametrize(("cost", "farthest"), [(0.0, 1), (0.1, 1), (0.5, 5), (2.0, 18)])
+def test_a_checkpoint_after_every_epoch_or_a_tenth_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: float, farthest: int
+) -> None:
+    clock = Clock(monkeypatch, cost)
+    run = replace(RUN, recipe=Recipe(epochs=60, batch=100))
+    execute(run, GRAPH, tmp_path)
+    steps = np.diff(clock.epochs[:-1])
+    assert steps[0] == 1
+    assert set(steps[1:].tolist()) == {farthest}
+    writing = cost * (len(clock.epochs) - 1)
+    assert writing <= 0.1 * clock.now + 2 * cost
+
+
+def asked_at(step: int) -> Any:
+    """Says stop once, when asked for the nth time."""
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked == step
+
+    return stop
+
+
+STEPS_OF_AN_EPOCH = -(-2 * len(GRAPH.train) // RECIPE.batch)
+
+
+@pytest.mark.parametrize("step", [1, 3, STEPS_OF_AN_EPOCH, STEPS_OF_AN_EPOCH + 1, 2 * STEPS_OF_AN_EPOCH + 1])
+def test_a_run_asked_to_stop_does_so_between_steps_and_goes_on_exactly(
+    tmp_path: Path, undisturbed: RunFolder, step: int
+) -> None:
+    """The last of these steps is within the validation of the second epoch."""
+    with pytest.raises(Stopped, match=r"(epoch \d|rank valid), step \d+ of \d+; the same command with --resume"):
+        execute(RUN, GRAPH, tmp_path, conduct=Conduct(stop=asked_at(step)))
+    kept, words = load_tensors(RunFolder(tmp_path).checkpoint_file)
+    done = min(step, 2 * STEPS_OF_AN_EPOCH)
+    assert words["progress"]["epoch"] == (done - 1) // STEPS_OF_AN_EPOCH
+    assert len(kept["costs"]) == (done - 1) % STEPS_OF_AN_EPOCH + 1
+    assert outcome(execute(RUN, GRAPH, tmp_path)) == outcome(undisturbed)
+
+
+def test_a_run_stopped_at_every_fifth_step_ends_the_same(tmp_path: Path, undisturbed: RunFolder) -> None:
+    stops = 0
+    while stops < 100 and not RunFolder(tmp_path).finished:
+        with suppress(Stopped):
+            execute(RUN, GRAPH, tmp_path, conduct=Conduct(stop=asked_at(5)))
+        stops += 1
+    assert 5 * STEPS_OF_AN_EPOCH // 5 <= stops < 100
+    assert outcome(RunFolder(tmp_path)) == outcome(undisturbed)
+
+
+ALIGNED = "FiveStar(c=conj(b), d=conj(a), quotient=aligned)"
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("form", [*FORMS, "FiveStar(quotient=mobius)", ALIGNED])
+def test_every_optimiser_and_form_goes_on_exactly_from_mid_epoch(tmp_path: Path, optimizer: Any, form: str) -> None:
+    recipe = Recipe(epochs=2, batch=16, lr=0.05, optimizer=optimizer, validate_every=1)
+    run = Run.of(GRAPH, form, rank=4, recipe=recipe)
+    whole = execute(run, GRAPH, tmp_path / "whole")
+    with pytest.raises(Stopped):
+        execute(run, GRAPH, tmp_path / "stopped", conduct=Conduct(stop=asked_at(7)))
+    assert outcome(execute(run, GRAPH, tmp_path / "stopped")) == outcome(whole)
+
+
+def test_divergence_names_the_last_good_checkpoint_and_writes_no_bad_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At first a harmless run; then a weight is spoilt, as overflow would."""
+    made: list[Any] = []
+
+    def remembered(model: Any, *words: Any, **options: Any) -> Any:
+        made.append(model)
+        return train(model, *words, **options)
+
+    def spoil(steps: Any, what: str, total: int | None) -> Any:
+        for step in steps:
+            if what == "epoch 3":
+                made[0].relations.data.fill_(float("inf"))
+            yield step
+
+    monkeypatch.setattr(module, "train", remembered)
+    with pytest.raises(Diverged, match=r"step 1 of epoch 3.*last good checkpoint, of epoch 2, is .*"):
+        execute(RUN, GRAPH, tmp_path, conduct=Conduct(track=spoil, checkpoint_epochs=1))
+    assert not RunFolder(tmp_path).finished
+    _, words = load_tensors(RunFolder(tmp_path).checkpoint_file)
+    assert words["progress"]["epoch"] == 2
+
+
 def test_checkpoints_by_the_clock(tmp_path: Path) -> None:
-    with pytest.raises(Stopped):
-        execute(RUN, GRAPH, tmp_path / "often", conduct=stopping_after(1, checkpoint_minutes=0))
-    with pytest.raises(Stopped):
+    with pytest.raises(PowerCut):
+        execute(RUN, GRAPH, tmp_path / "often", conduct=stopping_after(1, checkpoint_minutes=1e-9))
+    with pytest.raises(PowerCut):
         execute(RUN, GRAPH, tmp_path / "never", conduct=stopping_after(1, checkpoint_minutes=60))
     assert RunFolder(tmp_path / "often").checkpoint_file.exists()
     assert not RunFolder(tmp_path / "never").checkpoint_file.exists()
 
 
 def test_a_half_done_run_is_not_continued_unasked(tmp_path: Path, undisturbed: RunFolder) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(PowerCut):
         execute(RUN, GRAPH, tmp_path, conduct=stopping_after(2, checkpoint_epochs=1))
     with pytest.raises(RunError, match="half-done run: add --resume to continue it, or choose another folder"):
         execute(RUN, GRAPH, tmp_path, resume=False)
@@ -196,7 +308,7 @@ def damaged(whole: bytes) -> Iterator[bytes]:
 
 
 def test_a_damaged_checkpoint_is_never_half_loaded(tmp_path: Path) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(PowerCut):
         execute(RUN, GRAPH, tmp_path, conduct=stopping_after(2, checkpoint_epochs=1))
     file = RunFolder(tmp_path).checkpoint_file
     for content in damaged(file.read_bytes()):
@@ -208,7 +320,7 @@ def test_a_damaged_checkpoint_is_never_half_loaded(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_shape_is_refused(tmp_path: Path) -> None:
     other = Run.of(GRAPH, "5star-conj", rank=6, recipe=RECIPE)
     for run, place in ((RUN, "a"), (other, "b")):
-        with pytest.raises(Stopped):
+        with pytest.raises(PowerCut):
             execute(run, GRAPH, tmp_path / place, conduct=stopping_after(2, checkpoint_epochs=1))
     RunFolder(tmp_path / "b").checkpoint_file.replace(RunFolder(tmp_path / "a").checkpoint_file)
     with pytest.raises(RunError, match="does not belong to this run"):

@@ -142,7 +142,7 @@ def test_a_form_that_cannot_be_stops_before_anything_begins(tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
-def test_time_that_is_up_stops_after_a_checkpoint_and_loses_nothing(tmp_path: Path) -> None:
+def test_what_is_asked_to_stop_does_so_with_a_checkpoint_and_loses_nothing(tmp_path: Path) -> None:
     study, root = small_study(tmp_path), tmp_path / "out"
     cells = study.cells()
     seen: list[int] = []
@@ -150,16 +150,20 @@ def test_time_that_is_up_stops_after_a_checkpoint_and_loses_nothing(tmp_path: Pa
     def begin(_: Standing) -> Watch:
         return Watch(epoch=lambda epoch: seen.append(epoch.number))
 
-    def limited(seconds: float) -> Means:
-        return Means(checkpoint_epochs=2, until=time.monotonic() + seconds, checkpoint_minutes=1e9, begin=begin)
+    asked = 0
 
-    first = next(work(study, cells[:1], root, means=limited(1e6)))
+    def after_two_epochs() -> bool:
+        nonlocal asked
+        asked += 1
+        return len(seen) == 2 and asked > 5
+
+    first = next(work(study, cells[:1], root, means=Means(stop=after_two_epochs, begin=begin)))
     assert (first.end, seen) == ("stopped", [1, 2])
     assert (standing(cells[0], root).state, standing(cells[0], root).epochs) == ("half done", 2)
-    assert next(work(study, cells[:1], root, means=limited(1e6))).end == "stopped"
-    assert next(work(study, cells[:1], root, means=limited(1e6))).end == "done"
+    assert next(work(study, cells[:1], root, means=Means(begin=begin))).end == "done"
     assert seen == [1, 2, 3, 4, 5, 6]
-    assert [o.end for o in work(study, cells, root, means=limited(-1))] == ["elsewhere"] + ["stopped"] * 3
+    late = Means(until=time.monotonic() - 1)
+    assert [o.end for o in work(study, cells, root, means=late)] == ["elsewhere"] + ["stopped"] * 3
 
 
 def test_a_probe_tells_a_speed() -> None:

@@ -28,7 +28,7 @@ from conjoin.cli import (
     tuning,
 )
 from conjoin.cli.screen import complain, say
-from conjoin.errors import ConjoinError
+from conjoin.errors import ConjoinError, Stopped
 
 app = typer.Typer(
     help="Knowledge-graph embeddings in complex space: train, rank, ask. Start with `conjoin demo`.",
@@ -66,8 +66,8 @@ VERBS = (
 SPINS = "5000"
 """How long an idle OpenMP thread burns its core before it sleeps. The default is so long that programs which all spin
 can stall each other (docs/decisions/0006-threads.md)."""
-STOPPED = 130
-"""The exit code after Ctrl-C."""
+INTERRUPTED = 130
+"""The exit code after Ctrl-C where nothing had begun that could be finished first."""
 
 for verb in VERBS:
     app.command()(verb)
@@ -108,6 +108,9 @@ def main() -> None:
             together.run(lambda: app(prog_name="conjoin"))
         else:
             app(prog_name="conjoin")
+    except Stopped as stopped:
+        say(f"stopped: {stopped}")
+        sys.exit(stopped.exit_code)
     except ConjoinError as error:
         complain(f"{error}")
         sys.exit(error.exit_code)
@@ -115,6 +118,6 @@ def main() -> None:
         complain(f"{error.filename or 'the system'}: {error.strerror or error}")
         sys.exit(1)
     except SystemExit as left:
-        if left.code == STOPPED:
+        if left.code == INTERRUPTED:
             say("stopped. A run that had begun goes on from its last checkpoint by the same command with --resume.")
         raise

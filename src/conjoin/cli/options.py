@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from conjoin import signals
+from conjoin.errors import Stopped
+
 if TYPE_CHECKING:
     from conjoin.cli.screen import Watcher
     from conjoin.graph.files.report import ReadOptions
     from conjoin.graph.graph import Graph
+    from conjoin.signals import Stop
 
 GraphArgument = Annotated[
     str,
@@ -31,6 +37,13 @@ Header = Annotated[bool | None, typer.Option("--header/--no-header", help="Does 
 Delimiter = Annotated[str | None, typer.Option(help="Column separator; default: tab in .tsv and .txt, comma in .csv.")]
 Literals = Annotated[str, typer.Option(help="RDF literals as objects: drop them with a count, or keep as entities.")]
 BlankNodes = Annotated[str, typer.Option(help="RDF triples with blank nodes: keep, or drop with a count.")]
+CheckpointEpochs = Annotated[
+    int,
+    typer.Option(min=0, help="Checkpoint every n epochs.  [default: each, in a tenth of the time]", show_default=False),
+]
+CheckpointMinutes = Annotated[
+    float, typer.Option(min=0, help="Checkpoint every n minutes instead.", show_default=False)
+]
 Weights = Annotated[str | None, typer.Option(help="last or best (on valid); by default what the run reports.")]
 
 
@@ -44,6 +57,17 @@ def bytes_of(text: str) -> int:
     if not found or not float(found[1]):
         raise UsageError(f"{text!r} is not an amount of memory: write 3GB, 512MiB or 1.5TB")
     return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2] or " "))
+
+
+@contextmanager
+def stopping() -> Iterator[Stop]:
+    """Within, Ctrl-C and SIGTERM are a wish that long work is asked about; the program then ends as they would."""
+    with signals.stopping() as stop:
+        try:
+            yield stop
+        except Stopped as stopped:
+            stopped.exit_code = stop.exit_code
+            raise
 
 
 def reading(

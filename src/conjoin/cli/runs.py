@@ -82,8 +82,8 @@ def train(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a half-done run exactly.")] = False,
-    checkpoint_epochs: Annotated[int, typer.Option(min=0, help="Checkpoint every n epochs; 0: by the clock.")] = 0,
-    checkpoint_minutes: Annotated[float, typer.Option(min=0, help="Checkpoint at least so often.")] = 1.0,
+    checkpoint_epochs: opt.CheckpointEpochs = 0,
+    checkpoint_minutes: opt.CheckpointMinutes = 0.0,
     memory_limit: Annotated[
         str | None,
         typer.Option(
@@ -101,7 +101,9 @@ def train(
 ) -> None:
     """Train a model on a graph, then rank valid and test.
 
-    Everything is kept in a run folder. A finished run is not repeated: its result is shown.
+    Everything is kept in a run folder. A finished run is not repeated: its result is shown. After every epoch a
+    checkpoint is written, or as often as a tenth of the time allows. Ctrl-C or SIGTERM finish the step, write one and
+    exit with 130 or 143; --resume goes on from there, bit for bit. A second Ctrl-C stops at once.
 
     \b
     conjoin train atlas --form 5star-conj --rank 32 --epochs 20 -o runs/atlas
@@ -183,13 +185,14 @@ def train(
     initial = rows_for(before, loaded, seed=seed, scale=recipe.initial_scale) if before else None
     among = f" × {mesh.count} processes" if mesh.count > 1 else ""
     say(f"{run.form} of rank {run.rank} on {loaded.name}, {chosen.device}{among} ({chosen.reason}) → {folder}")
-    with Watcher(recipe.epochs, loaded.name).watching() as watcher:
+    with Watcher(recipe.epochs, loaded.name).watching() as watcher, opt.stopping() as stop:
         conduct = Conduct(
             device=str(chosen.device),
             checkpoint_epochs=checkpoint_epochs,
             checkpoint_minutes=checkpoint_minutes,
             command=shlex.join(["conjoin", *sys.argv[1:]]),
             track=watcher.track,
+            stop=stop,
             watch=watcher.epoch,
         )
         already = RunFolder(folder).finished

@@ -49,21 +49,21 @@ def run_study(
     seeds: Seeds = None,
     root: Root = None,
     device: opt.Device = None,
-    max_minutes: Annotated[float | None, typer.Option(help="Stop at a checkpoint before so many minutes.")] = None,
+    max_minutes: Annotated[float | None, typer.Option(help="Stop after so many minutes, with a checkpoint.")] = None,
     whole_runs: Annotated[
         bool, typer.Option("--whole-runs", help="With --max-minutes: begin only runs that should end in time.")
     ] = False,
     pack: Annotated[Path | None, typer.Option(help="After each run, add its small files to this .tar.gz.")] = None,
     speeds: Speeds = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
-    checkpoint_epochs: Annotated[int, typer.Option(help="Checkpoint every n epochs; 0: by the clock.")] = 0,
-    checkpoint_minutes: Annotated[float, typer.Option(help="Checkpoint at least so often.")] = 1.0,
+    checkpoint_epochs: opt.CheckpointEpochs = 0,
+    checkpoint_minutes: opt.CheckpointMinutes = 0.0,
     json: opt.Json = False,
 ) -> None:
     """Do the runs of a study that are not done yet, cheapest first.
 
     Stop it at any moment and start it again; start it several times, on several machines, on one results folder:
-    no run is done twice.
+    no run is done twice. Ctrl-C or SIGTERM finish the step, write a checkpoint and exit with 130 or 143.
 
     \b
     conjoin study run studies/atlas.toml
@@ -76,6 +76,7 @@ def run_study(
     tar -xzf cells.tar.gz -C studies/results     # elsewhere, afterwards
     """
     from conjoin.device import choose_device, describe
+    from conjoin.errors import Stopped
     from conjoin.study.estimate import estimator
     from conjoin.study.narrow import narrow
     from conjoin.study.pack import pack as write_pack
@@ -98,28 +99,27 @@ def run_study(
         write_pack(kept, place, pack)
     say(f"{specified.title or specified.name}: {_summary(before)} → {place / specified.name}")
     _say_absent(before)
-    with StudyScreen(specified, place, wanted, guess).watching() as screen:
+    with StudyScreen(specified, place, wanted, guess).watching() as screen, opt.stopping() as stop:
         means = Means(
             device=str(chosen.device),
             checkpoint_epochs=checkpoint_epochs,
-            checkpoint_minutes=min(checkpoint_minutes, (max_minutes or math.inf) / 10),
+            checkpoint_minutes=checkpoint_minutes,
             retry_failed=retry_failed,
             until=time.monotonic() + 60 * max_minutes if max_minutes is not None else math.inf,
+            stop=stop,
             seconds=lambda each: screen.guess.seconds(each.cell, done=each.epochs) if whole_runs else None,
             command=lambda cell: command(study, cell),
             begin=screen.begin,
         )
         outcomes: list[Outcome] = []
-        try:
-            for outcome in work(specified, guess.cheapest_first(wanted), place, means=means):
-                screen.ended(outcome)
-                outcomes.append(outcome)
-                if pack is not None and outcome.end == "done":
-                    kept.append(outcome.folder)
-                    write_pack(kept, place, pack)
-        except KeyboardInterrupt:
-            say("stopped: the same command goes on")
-            raise typer.Exit(130) from None
+        for outcome in work(specified, guess.cheapest_first(wanted), place, means=means):
+            screen.ended(outcome)
+            outcomes.append(outcome)
+            if pack is not None and outcome.end == "done":
+                kept.append(outcome.folder)
+                write_pack(kept, place, pack)
+        if stop():
+            raise Stopped("the same command goes on")
     after = survey(specified, place, cells=cells)
     failed = [each for each in after if each.state == "failed"]
     if json:

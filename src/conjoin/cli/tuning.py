@@ -34,6 +34,9 @@ def tune(
 ) -> None:
     """Search settings by MRR on valid, and print them as a block that `train --settings` and a study read.
 
+    What is done is in the storage. Ctrl-C or SIGTERM finish the step and exit with 130 or 143; the trial under way is
+    put back and is the first one when the same command goes on.
+
     \b
     conjoin tune atlas --form 5star-conj --rank 32 --epochs 20 --trials 20 -o atlas.toml
     conjoin train atlas --form 5star-conj --settings atlas.toml
@@ -59,9 +62,9 @@ def tune(
         storage=storage or "sqlite:///runs/tune.db",
     )
     chosen = choose_device(device)
-    with Watcher().watching() as watcher:
+    with Watcher().watching() as watcher, opt.stopping() as stop:
         loaded = opt.load_graph(graph, options=PLAIN, labels=None, watcher=watcher)
-        for attempt in search_for(loaded, search, device=str(chosen.device), track=watcher.track):
+        for attempt in search_for(loaded, search, device=str(chosen.device), track=watcher.track, stop=stop):
             words = ", ".join(f"{key} {value}" for key, value in attempt.settings.items())
             reached = f"valid MRR {number(attempt.mrr, 4)}" if attempt.mrr is not None else attempt.reason
             say(f"trial {attempt.number} ({words}): {attempt.state}, {reached}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,16 +38,22 @@ class Epoch:
 
 @dataclass
 class Progress:
-    """Where a training stands; with the weights and the optimiser's state this is all that resuming needs."""
+    """Where a training stands; with the weights, the optimiser's state and the costs of the steps done in the epoch
+    under way this is all that resuming needs. `seconds` is the time that these steps took."""
 
     epoch: int = 0
     best_epoch: int = 0
     best_mrr: float = -1.0
     stale: int = 0
+    seconds: float = 0.0
 
 
 class Training(Iterator[Epoch]):
-    """One model on its way. The order of the examples belongs to (seed, epoch), so there is no random state to keep."""
+    """One model on its way. The order of the examples belongs to (seed, epoch), so there is no random state to keep.
+
+    Where `track` breaks an epoch off between two steps, `costs` holds those of the steps done, one row (nll, penalty)
+    each, and the next epoch asked for is the rest of this one.
+    """
 
     def __init__(self, model: Model, graph: Graph, recipe: Recipe, *, seed: int = 0, track: Track = silent) -> None:
         if not len(graph.train):
@@ -62,6 +70,7 @@ class Training(Iterator[Epoch]):
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] = {}
         self._negatives = Negatives(graph, recipe, device=model.device) if recipe.negatives else None
+        self.costs: list[Tensor] = []
         self._queries = torch.from_numpy(graph.queries("train")).to(model.device)
 
     @property
@@ -74,44 +83,58 @@ class Training(Iterator[Epoch]):
             raise StopIteration
         number = self.progress.epoch + 1
         synchronize(self.model.device)
-        start = time.perf_counter()
         width = self.model.entities.weight.shape[1]
         products = 6 * self.recipe.batch * width * (self.recipe.negatives or len(self.model.entities.weight))
-        with matmul_precision(self.recipe.precision), threads_for(products):
+        with matmul_precision(self.recipe.precision), threads_for(products), self._clock():
             loss, penalty = self._pass(number)
-        seconds = time.perf_counter() - start
-        self.progress.epoch = number
-        epoch = Epoch(number, loss, penalty, seconds)
+        epoch = Epoch(number, loss, penalty, self.progress.seconds)
         every = self.recipe.validate_every
-        return self._validated(epoch) if every and (number % every == 0 or number == self.recipe.epochs) else epoch
+        if every and (number % every == 0 or number == self.recipe.epochs):
+            epoch = self._validated(epoch)
+        self.progress.epoch, self.progress.seconds, self.costs = number, 0.0, []
+        return epoch
+
+    @contextmanager
+    def _clock(self) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.progress.seconds += time.perf_counter() - start
 
     def _pass(self, number: int) -> tuple[float, float]:
         order = torch.randperm(len(self._queries), generator=generator(self.seed, "order", number))
         if self._negatives:
-            costs, count = self._sampled_steps(number, order, self._negatives)
+            count = self._sampled_steps(number, order, self._negatives)
         else:
             batches = self.step.batches(self._queries[order.to(self.model.device)])
-            costs, count = [self.step(b) for b in self.track(batches, f"epoch {number}", len(batches))], len(batches)
-        per_step = torch.stack(costs).cpu().double().numpy()
+            left, count = batches[len(self.costs) :], len(batches)
+            for batch in self.track(left, f"epoch {number}", len(left)):
+                self.costs.append(self.step(batch))
+        per_step = torch.stack(self.costs).cpu().double().numpy()
         bad = np.flatnonzero(~np.isfinite(per_step).all(axis=1))
         if len(bad):
-            raise Diverged(
-                f"the loss is not finite at step {bad[0] + 1} of epoch {number}: the model has diverged. "
-                f"Likely cause: lr = {self.recipe.lr} is too large for this data; try a tenth of it, or a larger n3."
-            )
+            nll, penalty = per_step[bad[0]]
+            raise Diverged(diverged(self.recipe, number, int(bad[0]) + 1, nll=float(nll), penalty=float(penalty)))
         weights = np.diff(np.minimum(np.arange(count + 1) * self.recipe.batch, len(order))) / len(order)
         nll, penalty = weights @ per_step
         return float(nll), float(penalty)
 
-    def _sampled_steps(self, number: int, order: Tensor, negatives: Negatives) -> tuple[list[Tensor], int]:
-        """The costs of an epoch's steps. Examples are picked batch by batch: sampling is for graphs that are large."""
+    def _sampled_steps(self, number: int, order: Tensor, negatives: Negatives) -> int:
+        """Do an epoch's steps. Examples are picked batch by batch: sampling is for graphs that are large.
+
+        The samples of steps that were done before are drawn again, so that the others are those of an unbroken epoch.
+        """
         source = generator(self.seed, "negatives", number)
         batches = torch.split(order.to(self.model.device), self.recipe.batch)
-        costs = []
-        for batch in self.track(batches, f"epoch {number}", len(batches)):
+        done = len(self.costs)
+        for batch in batches[:done]:
+            negatives.draw(self._queries[batch][:, 2], source)
+        left = batches[done:]
+        for batch in self.track(left, f"epoch {number}", len(left)):
             examples = self._queries[batch]
-            costs.append(self.step(examples, negatives.draw(examples[:, 2], source)))
-        return costs, len(batches)
+            self.costs.append(self.step(examples, negatives.draw(examples[:, 2], source)))
+        return len(batches)
 
     def _validated(self, epoch: Epoch) -> Epoch:
         valid = rank(self.model, self.graph, "valid", track=self.track).metrics()
@@ -122,6 +145,17 @@ class Training(Iterator[Epoch]):
         else:
             self.progress.stale += 1
         return Epoch(epoch.number, epoch.loss, epoch.penalty, epoch.seconds, valid, better)
+
+
+def diverged(recipe: Recipe, epoch: int, step: int, *, nll: float, penalty: float) -> str:
+    """Where it went wrong and the likely cause, by what was not finite, and when."""
+    if (epoch, step) == (1, 1):
+        cause = f"the start is too far out: initial_scale = {recipe.initial_scale} should be small, such as 0.001"
+    elif math.isfinite(nll) and not math.isfinite(penalty):
+        cause = f"factors grew until the penalty overflowed: lr = {recipe.lr} is too large; try a tenth of it"
+    else:
+        cause = f"lr = {recipe.lr} is too large for this data; try a tenth of it, or a larger n3"
+    return f"the loss is not finite at step {step} of epoch {epoch}: the model has diverged. Likely cause: {cause}."
 
 
 def train(

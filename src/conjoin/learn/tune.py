@@ -19,19 +19,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from conjoin.algebra.notation import parse, short
-from conjoin.errors import Diverged, NotInstalled, UsageError
+from conjoin.errors import Diverged, NotInstalled, Stopped, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.search import BATCHES, LR, N3, Attempt, Search
 from conjoin.learn.train import train
 from conjoin.model.model import Model
-from conjoin.progress import Track, silent
+from conjoin.progress import Track, never, silent, stoppable
 
 if TYPE_CHECKING:
     import optuna
 
 FIRST = 5
 """Trials that are never cut short: there is nothing to compare them with."""
+PUT_BACK = "put back"
+"""The mark of a trial that was stopped and waits to be done again under another number."""
 NO_FAULT = (Diverged, MemoryError, torch.OutOfMemoryError)
 """What settings can bring about; any other error ends the search."""
 
@@ -42,11 +44,14 @@ def tune(
     *,
     device: str = "cpu",
     track: Track = silent,
+    stop: Callable[[], bool] = never,
 ) -> Iterator[Attempt]:
     """Do trials until the storage holds as many as wanted, or the grid is exhausted; each step is one trial.
 
-    A trial that diverges or does not fit into memory has failed; the search goes on.
+    A trial that diverges or does not fit into memory has failed; the search goes on. `stop` is asked between steps:
+    once it says so, the trial under way is put back and the search ends with `Stopped`.
     """
+    track = stoppable(track, stop)
     _need_optuna()
     if not len(graph.valid):
         raise UsageError(f"{graph.name} has no validation triples, and they decide: split it first (conjoin split)")
@@ -62,8 +67,12 @@ def tune(
         except NO_FAULT as error:
             trial.set_user_attr("reason", str(error))
             raise
+        except Stopped as stopped:
+            trial.set_user_attr(PUT_BACK, True)
+            study.enqueue_trial(trial.params)
+            raise Stopped("the trial under way was put back: the same command goes on") from stopped
 
-    while _finished(study) < search.trials and not _exhausted(study):
+    while _finished(study) < search.trials and (_waiting(study) or not _exhausted(study)):
         study.optimize(objective, n_trials=1, catch=NO_FAULT)
         yield _attempt(study.trials[numbers[-1]])
 
@@ -203,7 +212,12 @@ def _told(storage: str) -> Iterator[None]:
 
 
 def _finished(study: optuna.Study) -> int:
-    return sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
+    trials = study.get_trials(deepcopy=False)
+    return sum(trial.state.is_finished() and PUT_BACK not in trial.user_attrs for trial in trials)
+
+
+def _waiting(study: optuna.Study) -> bool:
+    return any(trial.state.name == "WAITING" for trial in study.get_trials(deepcopy=False))
 
 
 def _exhausted(study: optuna.Study) -> bool:

@@ -154,11 +154,13 @@ def _digest(tensors: Mapping[str, Tensor], words: Mapping[str, Any]) -> str:
 
 
 def save_checkpoint(path: Path, training: Training) -> None:
-    """Everything that continuing needs: weights, best weights, optimiser state and progress."""
+    """Everything that continuing needs: weights, best weights, optimiser state, progress, costs of a broken epoch."""
     tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
     tensors |= {f"best.{name}": tensor for name, tensor in training.best_weights.items()}
     for number, slots in training.step.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{slot}": tensor for slot, tensor in slots.items()}
+    if training.costs:
+        tensors["costs"] = torch.stack(training.costs)
     save_tensors(path, tensors, {"progress": asdict(training.progress)})
 
 
@@ -187,6 +189,8 @@ def load_checkpoint(path: Path, training: Training) -> None:
         groups = training.step.optimizer.state_dict()["param_groups"]
         training.step.optimizer.load_state_dict({"state": slots, "param_groups": groups})
         training.progress = Progress(**words["progress"])
+        costs = tensors.get("costs", torch.empty(0, 2))
+        training.costs = list(costs.reshape(-1, 2).to(training.model.device))
     except (KeyError, ValueError, TypeError, RuntimeError) as error:
         raise RunError(f"{path} does not belong to this run ({error})") from error
 

@@ -6,9 +6,9 @@ import math
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from conjoin import __version__
 from conjoin.device import describe, peak_bytes, reset_peak
-from conjoin.errors import RunError
+from conjoin.errors import Diverged, RunError, Stopped, StorageError
 from conjoin.files import replacing
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph, Split
@@ -26,12 +26,14 @@ from conjoin.learn.train import Epoch, Training, train
 from conjoin.learn.weights import load_checkpoint, save_checkpoint, save_model, saved_epoch
 from conjoin.model.model import Model
 from conjoin.processes import current
-from conjoin.progress import Track, silent
+from conjoin.progress import Track, never, silent, stoppable
 from conjoin.ranking.rank import rank
 from conjoin.ranking.ranks import Ranks
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
 
+WRITING = 0.1
+"""Share of the time that writing checkpoints may take."""
 WARM_UP = 1
 """Epochs left out of the median time: the first one pays for loading kernels."""
 MEASURED: tuple[Split, ...] = ("valid", "test")
@@ -41,19 +43,22 @@ MEASURED: tuple[Split, ...] = ("valid", "test")
 class Conduct:
     """How a run is carried out. Nothing here changes its numbers.
 
-    A checkpoint is written after every `checkpoint_epochs` epochs (0: not by count) and whenever `checkpoint_minutes`
-    have passed since the last. `watch` sees every epoch as it ends; `command` is kept in run.json. Without
-    `keep_model` only settings, events, ranks and result stay: enough for every table, nothing to ask. Runs that
-    answer the same questions can keep them once, in the folder `questions`.
+    A checkpoint is written after every epoch, unless writing would take more than a tenth of the time: then as often
+    as a tenth of the time allows. `checkpoint_epochs` or `checkpoint_minutes` above 0 say otherwise: after so many
+    epochs, or whenever so much time has passed. `stop` is asked between steps (by several processes between epochs);
+    once it says so, a checkpoint is written and the run ends with `Stopped`. `watch` sees every epoch as it ends;
+    `command` is kept in run.json. Without `keep_model` only settings, events, ranks and result stay: enough for every
+    table, nothing to ask. Runs that answer the same questions can keep them once, in the folder `questions`.
     """
 
     device: str = "cpu"
     checkpoint_epochs: int = 0
-    checkpoint_minutes: float = 1.0
+    checkpoint_minutes: float = 0.0
     command: str | None = None
     keep_model: bool = True
     questions: Path | None = None
     track: Track = silent
+    stop: Callable[[], bool] = never
     watch: Callable[[Epoch], None] = lambda _: None
 
 
@@ -86,14 +91,43 @@ def execute(
             raise RunError(f"{folder} holds a half-done run: add --resume to continue it, or choose another folder")
         if bool(run.origin) != (initial is not None):
             raise RunError("initial weights belong to a run with an origin, and such a run needs them")
-        training = _begin(run, graph, kept, conduct, initial)
-        _epochs(training, kept, conduct)
-        measured = _measure(training, run, kept, conduct)
-        peak = int(mesh.most(peak_bytes(training.model.device)))
-        if mesh.is_first:
-            kept.finish({**measured, **_costs(training, kept, peak)})
-        mesh.agreed(0)
+        if mesh.count == 1:
+            conduct = replace(conduct, track=stoppable(conduct.track, conduct.stop))
+        with _told(kept):
+            training = _begin(run, graph, kept, conduct, initial)
+            _epochs(training, kept, conduct)
+            measured = _measure(training, run, kept, conduct)
+            peak = int(mesh.most(peak_bytes(training.model.device)))
+            if mesh.is_first:
+                kept.finish({**measured, **_costs(training, kept, peak)})
+            mesh.agreed(0)
     return kept
+
+
+@contextmanager
+def _told(kept: RunFolder) -> Iterator[None]:
+    """Say what an end before the end means for the run."""
+    try:
+        yield
+    except Diverged as error:
+        raise Diverged(f"{error} {_last_good(kept)}") from error
+    except Stopped as stopped:
+        raise Stopped(f"{kept.path}: {stopped}; the same command with --resume goes on from there") from stopped
+    except OSError as error:
+        raise StorageError(
+            f"{kept.path} cannot be written to ({error.strerror or error}). What it held before is intact: "
+            "once it can be written to, the same command with --resume goes on"
+        ) from error
+
+
+def _last_good(kept: RunFolder) -> str:
+    """Which checkpoint a diverged run leaves."""
+    shards = newest_shards(kept.shards_folder)
+    if shards is not None:
+        return f"The last good checkpoint, of epoch {int(shards.name)}, is {shards}."
+    if not kept.checkpoint_file.exists():
+        return "There is no checkpoint: no epoch had ended well."
+    return f"The last good checkpoint, of epoch {saved_epoch(kept.checkpoint_file)}, is {kept.checkpoint_file}."
 
 
 def _is_done(run: Run, kept: RunFolder) -> bool:
@@ -156,17 +190,52 @@ def _save(training: Training, kept: RunFolder) -> None:
         shutil.rmtree(kept.shards_folder, ignore_errors=True)
 
 
+class _Checkpoints:
+    """When the next one is due, and the writing of it."""
+
+    def __init__(self, training: Training, kept: RunFolder, conduct: Conduct) -> None:
+        self.training, self.kept, self.conduct = training, kept, conduct
+        self.cost, self.saved = 0.0, time.monotonic()
+
+    def after(self, epoch: Epoch) -> None:
+        by_count, minutes = self.conduct.checkpoint_epochs, self.conduct.checkpoint_minutes
+        passed = time.monotonic() - self.saved
+        if by_count or minutes:
+            due = bool(by_count and epoch.number % by_count == 0) or bool(minutes and passed >= 60 * minutes)
+        else:
+            due = passed >= (1 / WRITING - 1) * self.cost
+        if current().agreed(due):
+            self.write()
+
+    def write(self) -> None:
+        """Only weights that can be used: a checkpoint never takes the place of a better one."""
+        broken = not all(bool(torch.isfinite(tensor).all()) for tensor in self.training.model.state_dict().values())
+        if current().most(broken):
+            recipe, number = self.training.recipe, self.training.progress.epoch
+            raise Diverged(
+                f"a weight is not finite after epoch {number}: the model has diverged. "
+                f"Likely cause: lr = {recipe.lr} is too large for this data; try a tenth of it, or a larger n3."
+            )
+        start = time.monotonic()
+        _save(self.training, self.kept)
+        self.saved = time.monotonic()
+        self.cost = self.saved - start
+
+
 def _epochs(training: Training, kept: RunFolder, conduct: Conduct) -> None:
-    mesh, saved = current(), time.monotonic()
-    for epoch in training:
-        if mesh.is_first:
-            kept.append(event(epoch))
-        due = conduct.checkpoint_epochs and epoch.number % conduct.checkpoint_epochs == 0
-        if mesh.agreed(due or time.monotonic() - saved >= 60 * conduct.checkpoint_minutes):
-            _save(training, kept)
-            saved = time.monotonic()
-        conduct.watch(epoch)
-    _save(training, kept)
+    checkpoints, mesh = _Checkpoints(training, kept, conduct), current()
+    try:
+        for epoch in training:
+            if mesh.is_first:
+                kept.append(event(epoch))
+            checkpoints.after(epoch)
+            conduct.watch(epoch)
+            if mesh.count > 1 and mesh.most(conduct.stop()):  # several processes agree once an epoch, not every step
+                raise Stopped(f"epoch {epoch.number}")
+        checkpoints.write()
+    except Stopped:
+        checkpoints.write()
+        raise
 
 
 def event(epoch: Epoch) -> dict[str, Any]:

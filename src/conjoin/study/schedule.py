@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from conjoin.errors import ConjoinError, RunError
-from conjoin.files import read_json
+from conjoin.files import read_json, read_sealed
 from conjoin.graph.named.catalogue import catalogue, dataset, same_name
 from conjoin.graph.named.datasets import locate
 from conjoin.graph.synthetic import is_synthetic
@@ -20,6 +20,7 @@ from conjoin.study.study import Cell, Study
 
 State = Literal["done", "running", "half done", "failed", "missing", "no data"]
 STATES: tuple[State, ...] = ("done", "running", "half done", "failed", "missing", "no data")
+GRAPH_FACTS = {"graph", "checksum", "train", "valid", "test", "entities", "relations"}
 OPEN: tuple[State, ...] = ("missing", "half done", "running")
 
 
@@ -72,10 +73,15 @@ def finished(study: Study, root: Path) -> Iterator[tuple[Cell, RunFolder]]:
 def graph_facts(study: Study, name: str, root: Path) -> Mapping[str, Any]:
     """graph.json of a dataset: graph, checksum, train, valid, test, entities, relations; empty before the first run."""
     path = graph_file(study, name, root)
-    facts = read_json(path) if path.exists() else {}
-    if not isinstance(facts, dict):
-        raise RunError(f"{path} is damaged: delete it, the next run writes it again")
-    return facts
+    if not path.exists():
+        return {}
+    facts = read_json(path)
+    if isinstance(facts, dict) and set(facts) == GRAPH_FACTS:  # written before these files carried a checksum
+        return facts
+    try:
+        return read_sealed(path)
+    except RunError as error:
+        raise RunError(f"{path} is damaged: delete it, the next run writes it again") from error
 
 
 def standing(cell: Cell, root: Path) -> Standing:

@@ -12,12 +12,12 @@ from typing import Any, Literal
 import torch
 
 from conjoin.algebra.notation import parse
-from conjoin.errors import ConjoinError, RunError, UsageError
-from conjoin.files import write_json
+from conjoin.errors import ConjoinError, RunError, Stopped, UsageError
+from conjoin.files import write_json, write_sealed
 from conjoin.graph.graph import Graph
 from conjoin.graph.named.datasets import load
 from conjoin.learn.train import Epoch
-from conjoin.progress import Track, silent
+from conjoin.progress import Track, never, silent
 from conjoin.study.execute import Conduct, execute
 from conjoin.study.folder import RunFolder
 from conjoin.study.schedule import (
@@ -35,7 +35,7 @@ from conjoin.study.study import Cell, Study
 AGAIN_AFTER = 1.0
 """Seconds before looking again at runs that other processes are doing."""
 
-LATER = "the time is up; the same command goes on"
+LATER = "stopped; the same command goes on"
 TOO_LONG = "it would not end in time; the same command goes on"
 
 End = Literal["done", "elsewhere", "failed", "no data", "stopped"]
@@ -63,23 +63,20 @@ class Watch:
 class Means:
     """How a process does its share. Nothing here changes a number.
 
-    `until` is a reading of `time.monotonic` after which nothing more is begun; the run under way stops at the last
-    checkpoint before it. `seconds` estimates a run: one that would not end by then is not begun. `command` gives what
-    is kept in run.json, `begin` is told what comes next and watches it.
+    `until` is a reading of `time.monotonic` after which nothing more is begun; the run under way stops there, with a
+    checkpoint. So it does once `stop` says so, which is asked between steps. `seconds` estimates a run: one that would
+    not end in time is not begun. `command` gives what is kept in run.json, `begin` is told what comes next and watches.
     """
 
     device: str = "cpu"
     checkpoint_epochs: int = 0
-    checkpoint_minutes: float = 1.0
+    checkpoint_minutes: float = 0.0
     retry_failed: bool = False
     until: float = math.inf
     seconds: Callable[[Standing], float | None] = lambda _: None
+    stop: Callable[[], bool] = never
     command: Callable[[Cell], str | None] = lambda _: None
     begin: Callable[[Standing], Watch] = lambda _: Watch()
-
-
-class _OutOfTime(Exception):
-    """Raised out of a run right after a checkpoint."""
 
 
 def check_forms(study: Study, cells: Iterable[Cell]) -> None:
@@ -125,7 +122,7 @@ def _settled(cell: Cell, root: Path, *, means: Means, begun: float) -> Outcome |
         again = means.retry_failed and recorded.exists() and recorded.stat().st_mtime < begun
         if not again:
             return Outcome(cell, "failed", now.folder, now.reason)
-    if time.monotonic() >= means.until:
+    if _enough(means):
         return Outcome(cell, "stopped", now.folder, LATER)
     if time.monotonic() + (means.seconds(now) or 0.0) > means.until:
         return Outcome(cell, "stopped", now.folder, TOO_LONG)
@@ -147,7 +144,7 @@ def _attempt(study: Study, cell: Cell, root: Path, graphs: dict[str, Graph | str
         watch = means.begin(standing(cell, root))
         execute(cell.run(graph), graph, folder.path, conduct=_conduct(cell, folder, watch, means))
         return Outcome(cell, "done", folder)
-    except _OutOfTime:
+    except Stopped:
         return Outcome(cell, "stopped", folder, LATER)
     except Exception as error:
         fault = error if isinstance(error, OSError) else error.__cause__
@@ -186,23 +183,15 @@ def _graph(study: Study, name: str, root: Path) -> Graph | str:
         )
     if before != facts:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, facts)
+        write_sealed(path, facts)
     return graph
 
 
+def _enough(means: Means) -> bool:
+    return time.monotonic() >= means.until or means.stop()
+
+
 def _conduct(cell: Cell, folder: RunFolder, watch: Watch, means: Means) -> Conduct:
-    """Stop at the first checkpoint after which the next would come too late; at the latest when the time is up."""
-    last_chance = means.until - 60 * means.checkpoint_minutes
-    seen = _written(folder)
-
-    def epoch(epoch: Epoch) -> None:
-        nonlocal seen
-        watch.epoch(epoch)
-        now = time.monotonic()
-        fresh, seen = _written(folder) != seen, _written(folder)
-        if epoch.number < cell.recipe.epochs and (now >= means.until or (now >= last_chance and fresh)):
-            raise _OutOfTime
-
     return Conduct(
         device=means.device,
         checkpoint_epochs=means.checkpoint_epochs,
@@ -211,15 +200,9 @@ def _conduct(cell: Cell, folder: RunFolder, watch: Watch, means: Means) -> Condu
         keep_model=False,
         questions=folder.path.parents[1],
         track=watch.track,
-        watch=epoch,
+        stop=lambda: _enough(means),
+        watch=watch.epoch,
     )
-
-
-def _written(folder: RunFolder) -> int:
-    try:
-        return folder.checkpoint_file.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
 
 
 def _record(folder: RunFolder, error: Exception) -> None:
