@@ -1,11 +1,14 @@
 # make demo    set up, train four small models on the embedded graph, answer three questions
 # make test    set up, check style and types, run every test
+# make torture kill, corrupt, fuzz, fill up and soak it for an hour or so; renew the counts in docs/reliability.md
+# make audit   look for known vulnerabilities in the pinned versions
+# make dist    build wheel and source archive twice, prove that they are the same, list what they rest on (SBOM)
 # make setup   only build the environment in .venv
 # make page    build the explorer page again
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: setup demo test check format docs page clean
+.PHONY: setup demo test check format docs page clean torture audit dist
 
 setup: .venv/ready
 
@@ -24,7 +27,7 @@ check: setup
 	$(BIN)/mypy
 
 test: check
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 CONJOIN_COUNTS=1 $(BIN)/python -m pytest -n 2
 
 format: setup
 	$(BIN)/ruff check --fix .
@@ -34,11 +37,25 @@ docs: setup
 	$(BIN)/python scripts/write_datasets_doc.py
 	$(BIN)/python scripts/write_outputs.py
 	$(BIN)/python scripts/write_results.py
+	$(BIN)/python scripts/write_reliability_doc.py
 	$(BIN)/python scripts/draw_forms.py
 
 page: setup
 	rm -rf src/conjoin/serve/static
 	cd web && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci && PATH="$$PATH:$(CURDIR)/$(BIN)" npm run build
+
+torture: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m torture
+	$(BIN)/python scripts/write_reliability_doc.py
+
+audit: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[audit]'
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
+dist: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[audit]'
+	$(BIN)/python scripts/build_twice.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +14,14 @@ from typing import Any
 from conjoin.errors import RunError
 
 SEAL = "sha256"
+LARGEST = 1 << 28
+"""Bytes of JSON that are read at most: reading takes many times as much memory."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to; on leaving it is synced to disk and takes the place of `path`, on an error it vanishes."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield aside
         with aside.open("rb+") as written:
@@ -38,6 +41,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """The folder, with those above it; they are still there after a power cut."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        sync_folder(made.parent)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Readable, sorted, atomic; refuses numbers that JSON cannot hold."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
@@ -48,6 +59,8 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """The inverse of `write_json`."""
     try:
+        if path.stat().st_size > LARGEST:
+            raise RunError(f"{path} is damaged: no such file is larger than {LARGEST >> 20} MiB; delete it")
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cli.commands import TINY, command, conjoin
+from torture.kills import checkpoint_epoch
 
-from conjoin.graph.named.datasets import locate
 from conjoin.study.folder import RunFolder
 
-KILLS = 4
 CAPABILITIES = (1, 2)
 """CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: what lets root write everywhere."""
 DROP_CAPABILITY = 24
@@ -41,50 +38,81 @@ def events(folder: Path) -> int:
     return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
-def killed(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert process.stderr is not None
-    process.stderr.close()
-
-
-def traces(folder: RunFolder) -> list[dict[str, Any]]:
-    return [{key: value for key, value in event.items() if key != "seconds"} for event in folder.events]
-
-
-def test_a_run_that_is_killed_again_and_again_ends_the_same(tmp_path: Path) -> None:
-    if locate("nations") is None:
-        pytest.skip("the dataset nations is not on this machine: set CONJOIN_DATA, or conjoin fetch nations")
-    words = ("train", "nations", "--rank", 8, "--epochs", 40, "--validate-every", 5, "--checkpoint-epochs", 1)
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    assert conjoin(*words, "-o", whole).code == 0
-    moments = random.Random(7)
-    for number in range(KILLS):
-        process = started(broken, *words, *(["--resume"] if number else []))
-        time.sleep(moments.uniform(0, 0.4))
-        killed(process)
-        assert not RunFolder(broken).finished
-    refused = conjoin(*words, "-o", broken)
-    assert refused.code == 2
-    assert "holds a half-done run: add --resume to continue it" in refused.err
-    assert conjoin(*words, "-o", broken, "--resume").code == 0
-    for file in ("model.safetensors", "best.safetensors", "ranks-valid.parquet", "ranks-test.parquet"):
-        assert (whole / file).read_bytes() == (broken / file).read_bytes(), file
-    assert traces(RunFolder(whole)) == traces(RunFolder(broken))
-    assert RunFolder(whole).result["test"] == RunFolder(broken).result["test"]
-    assert {file.name for file in whole.iterdir()} == {file.name for file in broken.iterdir()}
-
-
-def test_a_second_process_is_told_and_an_interrupted_one_says_how_to_go_on(lands: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_process_is_told_and_an_interrupted_one_says_how_to_go_on(
+    lands: Path, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
     words = ("train", lands, "--rank", 4, "--epochs", 100_000)
     process = started(tmp_path / "run", *words)
     second = conjoin(*words, "-o", tmp_path / "run", "--resume")
     assert second.code == 2
     assert "error: another process is working on" in second.err
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert said.decode().endswith("goes on from its last checkpoint by the same command with --resume.\n")
+    assert process.returncode == code
+    assert "stopping after this step, with a checkpoint; once more stops at once\n" in said.decode()
+    assert said.decode().endswith("; the same command with --resume goes on from there\n")
+    assert len(RunFolder(tmp_path / "run").events) == checkpoint_epoch(tmp_path / "run") > 0
+
+
+STUCK = """
+import sys, time
+from conjoin.signals import stopping
+with stopping() as stop:
+    print("ready", flush=True)
+    told = False
+    while True:
+        time.sleep(0.01)
+        if stop() and not told:
+            told = True
+            print("asked", flush=True)
+"""
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_the_process_whatever_it_is_doing(second: signal.Signals) -> None:
+    process = subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == b"asked\n"
+    process.send_signal(second)
+    process.communicate(timeout=30)
+    assert process.returncode == -second
+
+
+def test_a_search_that_is_stopped_puts_its_trial_back(lands: Path, tmp_path: Path) -> None:
+    storage = f"sqlite:///{tmp_path}/tune.db"
+    words = ("tune", lands, "--rank", 4, "--epochs", 300, "--validate-every", 100, "--storage", storage, "--trials", 2)
+    process = subprocess.Popen(command(*words), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert process.stderr is not None
+    assert b"trial 0" in process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 143, said.decode()
+    assert "stopped: the trial under way was put back: the same command goes on" in said.decode()
+    again = conjoin(*words)
+    assert again.code == 0, again.err
+    assert again.err.count("trial ") == 1
+    assert "trial 2 " in again.err
+
+
+@pytest.mark.parametrize("file", ["run.json", "events.jsonl", "graph/graph.json", "checkpoint.safetensors"])
+def test_a_file_that_vanishes_is_named_or_made_again(lands: Path, tmp_path: Path, file: str) -> None:
+    words = ("train", lands, "--rank", 4, "--epochs", 6, "-o", tmp_path / "run")
+    whole = tmp_path / "whole"
+    assert conjoin(*words[:-1], whole).code == 0
+    stop = iter(range(1000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("conjoin.signals.Stop.__call__", lambda _: next(stop) == 4)
+        assert conjoin(*words).code == 128
+    (tmp_path / "run" / file).unlink()
+    again = conjoin(*words, "--resume")
+    if file == "events.jsonl":
+        assert (again.code, "lacks epochs that the checkpoint has" in again.err) == (2, True)
+    else:
+        assert again.code == 0, again.err
+        assert (tmp_path / "run" / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
 def without_rights() -> None:

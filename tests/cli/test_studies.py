@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cli.commands import command, conjoin
@@ -17,7 +14,6 @@ from tests.study.small import TEXT, small_study
 
 from conjoin.study.folder import RunFolder
 from conjoin.study.schedule import finished
-from conjoin.study.study import Study
 
 ON_THE_ATLAS = """
 name = "killed"
@@ -36,7 +32,6 @@ graph = "atlas"
 [settings.atlas]
 all = { rank = 4, epochs = 8, batch = 500 }
 """
-KILLS = 5
 
 
 def started(*words: object) -> subprocess.Popen[str]:
@@ -52,44 +47,6 @@ def wait_for_another_epoch(root: Path, process: subprocess.Popen[str]) -> None:
     while epochs_written(root) <= before and process.poll() is None:
         assert time.monotonic() < patience, "no epoch was finished in a minute"
         time.sleep(0.01)
-
-
-def told_without_clocks(folder: RunFolder) -> dict[str, Any]:
-    clocks = ("seconds_per_epoch", "seconds_last_epoch", "seconds_total", "peak_bytes", "files")
-    result = {key: value for key, value in folder.result.items() if key not in clocks}
-    events = [{key: value for key, value in event.items() if key != "seconds"} for event in folder.events]
-    ranks = {split: folder.ranks_file(split).read_bytes() for split in ("valid", "test")}
-    return {"id": folder.run.id, "result": result, "events": events, "ranks": ranks}
-
-
-def test_killed_five_times_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
-    file = tmp_path / "killed.toml"
-    file.write_text(ON_THE_ATLAS, encoding="utf-8")
-    chance, kills = random.Random(1), 0
-    root = tmp_path / "killed"
-    run = ("study", "run", file, "--device", "cpu", "--checkpoint-epochs", 1)
-    while kills < KILLS:
-        process = started(*run, "--root", root)
-        wait_for_another_epoch(root, process)
-        time.sleep(chance.uniform(0, 0.25))
-        if process.poll() is not None:
-            break
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        kills += 1
-    assert kills == KILLS, "the study was done before it could be killed so often: give it more epochs"
-    for place in (root, tmp_path / "undisturbed"):
-        done = subprocess.run(command(*run, "--root", place), capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    study = Study.read(file)
-    killed, undisturbed = (
-        {cell.title: told_without_clocks(folder) for cell, folder in finished(study, place)}
-        for place in (root, tmp_path / "undisturbed")
-    )
-    assert len(killed) == 4
-    assert killed == undisturbed
-    assert all(len(told["events"]) == 8 for told in killed.values())
-    assert not list(root.rglob("*.part"))
 
 
 def test_two_processes_finish_each_run_once(tmp_path: Path) -> None:

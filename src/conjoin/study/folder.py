@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from conjoin.errors import RunError, UsageError
-from conjoin.files import read_sealed, replacing, sha256_of, write_sealed
+from conjoin.files import LARGEST, make_folder, read_sealed, replacing, sha256_of, write_sealed
 from conjoin.ranking.ranks import Ranks
 from conjoin.study.run import Run
 
@@ -101,6 +101,8 @@ class RunFolder:
             return []
         if self.finished:
             self.verify(self.events_file)
+        if self.events_file.stat().st_size > LARGEST:
+            raise RunError(f"{self.events_file} is damaged: no such file is so large; delete the folder, run again")
         *lines, _ = self.events_file.read_bytes().split(b"\n")
         try:
             events: list[dict[str, Any]] = [json.loads(line) for line in lines]
@@ -172,7 +174,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Only one process works on a folder; the lock dies with its process."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             lock = (self.path / ".lock").open("a", encoding="utf-8")
         except OSError as error:
             raise RunError(

@@ -1,0 +1,98 @@
+"""The short sizes of what `make torture` does at length. Each leaves its counts for docs/reliability.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torture.__main__ as parts
+from torture.counts import record_short
+from torture.kinds import KINDS, kind_of, specimens
+from torture.processes import conjoin
+
+from torture import corruption, graphs, kills, power, service, storage
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with every kind of file in it."""
+    return specimens(tmp_path_factory.mktemp("specimens"))
+
+
+def test_a_run_killed_five_times_and_asked_to_stop_twice_ends_the_same(tmp_path: Path) -> None:
+    record_short("kills", kills.kill_training(tmp_path, kills=5, signals=2))
+
+
+def test_a_study_killed_five_times_ends_the_same(tmp_path: Path) -> None:
+    record_short("studies", kills.kill_study(tmp_path, kills=5))
+
+
+def test_power_cuts_lose_nothing_that_was_promised(tmp_path: Path) -> None:
+    record_short("power", power.cut_everywhere(tmp_path, every=9))
+
+
+def test_a_recorded_loss_is_noticed() -> None:
+    """The model of the disk can fail: what was never synced is not there, what was only renamed may be empty."""
+    written = [power.Operation("create", "a", 1), power.Operation("rename", "a", 1, "b")]
+    assert list(power.survivors(written)) == [{}, {"a": b""}, {"b": b""}]
+    synced = [written[0], power.Operation("fsync", "a", 1, content=b"x"), written[1], power.Operation("fsync", ".", 0)]
+    assert list(power.survivors(synced)) == [{"b": b"x"}]
+
+
+def test_full_disks(tmp_path: Path) -> None:
+    counts = storage.fill_the_disk(tmp_path, sizes=2)
+    record_short("storage", {key: value for key, value in counts.items() if key != "real file systems"})
+
+
+def test_every_kind_of_file_is_guarded(made: Path) -> None:
+    tried = noticed = 0
+    for kind in KINDS:
+        file = next(f for f in sorted(made.rglob("*")) if f.is_file() and kind_of(str(f.relative_to(made))) is kind)
+        more, of_them = corruption.corrupted(kind, file, values=1, body=200 if kind.cheap else 20, every=4)
+        tried, noticed = tried + more, noticed + of_them
+    assert noticed > 0.7 * tried
+    record_short("corruption", {"kinds of files": len(KINDS), "damages": tried, "unnoticed and harmful": 0})
+
+
+def test_no_verb_leaves_a_file_of_an_unknown_kind(made: Path, tmp_path: Path) -> None:
+    """What is written for people or other programs goes to a folder of its own and is not read back."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    out.mkdir()
+    run = made / "run"
+    for words in (
+        ("rank", run, "--split", "valid"),
+        ("ask", run, "e1", "r1", "?"),
+        ("similar", run, "e1"),
+        ("mine", run, "-n", 5, "--out", out / "missing.csv"),
+        ("explain", run, "e1", "r1", "e2"),
+        ("export", run, "-o", made / "bundle"),
+        ("study", "status", made / "study.toml", "--root", made / "results"),
+        ("study", "report", made / "study.toml", "--root", made / "results", "-o", out / "report"),
+    ):
+        conjoin(*words, log=log)
+    (out / "new.tsv").write_text("newcomer\tr1\te2\n", encoding="utf-8")
+    conjoin("fold", run, out / "new.tsv", "-o", made / "folded", log=log)
+    paths = [str(file.relative_to(made)) for file in made.rglob("*") if file.is_file()]
+    unknown = [path for path in paths if kind_of(path) is None and path != "bundle/README.md"]
+    assert not unknown
+
+
+def test_odd_graphs_go_from_file_to_answer(tmp_path: Path) -> None:
+    record_short("graphs", graphs.odd_graphs(tmp_path, relations=2_000))
+
+
+def test_a_service_under_attack(made: Path) -> None:
+    counts = service.attacked(made / "run", requests=1_000, slow=30)
+    steady = {key: value for key, value in counts.items() if "MiB" not in key and "of them" not in key}
+    record_short("attack", steady)
+
+
+def test_a_service_for_three_seconds(made: Path) -> None:
+    counts = service.soak(made / "run", seconds=3, pause=0)
+    assert int(counts["requests"]) > 20
+    record_short("soak", {"seconds": counts["seconds"]})
+
+
+def test_every_part_has_a_short_size() -> None:
+    text = Path(__file__).read_text(encoding="utf-8") + (Path(__file__).parent / "test_readers.py").read_text()
+    assert not [part for part in parts.PARTS if f'record_short("{part}"' not in text]

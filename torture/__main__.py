@@ -1,0 +1,103 @@
+"""Everything at its long size: python -m torture [PART …]"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from torture.counts import Counts, record
+
+
+def _kills(place: Path) -> Counts:
+    from torture.kills import kill_training
+
+    return kill_training(place, kills=60, signals=20)
+
+
+def _studies(place: Path) -> Counts:
+    from torture.kills import kill_study
+
+    return kill_study(place, kills=30)
+
+
+def _power(place: Path) -> Counts:
+    from torture.power import cut_everywhere
+
+    return cut_everywhere(place, every=1)
+
+
+def _storage(place: Path) -> Counts:
+    from torture.storage import fill_the_disk
+
+    return fill_the_disk(place, sizes=12)
+
+
+def _corruption(place: Path) -> Counts:
+    from torture.corruption import corrupt_every_kind
+
+    return corrupt_every_kind(place, values=255, body=200)
+
+
+def _fuzz(place: Path) -> Counts:
+    from torture.fuzz import fuzz_everything
+
+    return fuzz_everything(place, seconds=40)
+
+
+def _graphs(place: Path) -> Counts:
+    from torture.graphs import odd_graphs
+
+    return odd_graphs(place, relations=1_000_000)
+
+
+def _attack(place: Path) -> Counts:
+    from torture.service import attacked
+
+    return attacked(_served(place), requests=5_000, slow=300)
+
+
+def _soak(place: Path) -> Counts:
+    from torture.service import soak
+
+    return soak(_served(place), seconds=600)
+
+
+def _served(place: Path) -> Path:
+    from torture.processes import conjoin
+
+    conjoin("train", "atlas", "--rank", 32, "--epochs", 5, "-o", place / "run", log=place / "log")
+    return place / "run"
+
+
+MEMORY = Path("/dev/shm")
+"""Where there is a file system in memory, thousands of runs need not wait for a disk."""
+PARTS: dict[str, Callable[[Path], Counts]] = {
+    "kills": _kills,
+    "studies": _studies,
+    "power": _power,
+    "storage": _storage,
+    "corruption": _corruption,
+    "fuzz": _fuzz,
+    "graphs": _graphs,
+    "attack": _attack,
+    "soak": _soak,
+}
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or list(PARTS)
+    if unknown := set(chosen) - set(PARTS):
+        raise SystemExit(f"unknown part {', '.join(sorted(unknown))}: choose from {', '.join(PARTS)}")
+    for part in chosen:
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as place:
+            counts = PARTS[part](Path(place))
+        record(part, "long", counts)
+        print(f"{part}: {time.monotonic() - began:.0f} s, {dict(counts)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Coverage-guided fuzzing with atheris: python -m torture.fuzz [TARGET [SECONDS]]
+
+Each target of `torture.readers` runs in a process of its own, with limits on time and memory per input. A finding is
+written to findings/ and ends the process; it becomes a line in tests/torture/test_readers.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from torture.counts import Counts
+
+LARGEST = 4096
+SLOWEST = 20
+MOST_MEBIBYTES = 3072
+
+
+def fuzz_everything(place: Path, *, seconds: int) -> Counts:
+    """Every target for so long; counts inputs. Any finding fails."""
+    from torture.readers import targets
+
+    inputs, findings = 0, []
+    names = list(targets())
+    for number, name in enumerate(names):
+        folder = place / str(number)
+        folder.mkdir(parents=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "torture.fuzz", name, str(seconds)],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        executed = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
+        inputs += int(executed[1]) if executed else 0
+        if done.returncode or executed is None:
+            findings.append(f"{name}: {done.stderr[-3000:]}")
+    assert not findings, "\n\n".join(findings)
+    return {"targets": len(names), "seconds a target": seconds, "inputs": inputs, "findings left": 0}
+
+
+def main() -> None:
+    import atheris
+
+    with atheris.instrument_imports(include=["conjoin", "tomllib", "torture"]):
+        from torture.readers import targets, tried
+    name, seconds = (*sys.argv[1:], *("forms", "10")[len(sys.argv) - 1 :])[:2]
+    target = targets()[name]
+    scratch = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    corpus = Path("corpus")
+    corpus.mkdir(exist_ok=True)
+    for number, example in enumerate(target.examples):
+        (corpus / str(number)).write_bytes(example)
+        tried(target, example, scratch)  # what is imported late does not count as slow
+
+    def once(data: bytes) -> None:
+        tried(target, data, scratch)
+
+    limits = [f"-max_len={LARGEST}", f"-timeout={SLOWEST}", f"-rss_limit_mb={MOST_MEBIBYTES}"]
+    words = [sys.argv[0], *limits, f"-max_total_time={seconds}", "-print_final_stats=1", "-verbosity=1", str(corpus)]
+    atheris.Setup(words, once)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Every kind of file that Conjoin writes and reads back: where one lies, where its header is, and how it is read.
+
+`specimens` makes a folder in which each kind occurs; tests/torture walks it after every verb and fails on a file that
+no kind claims.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from torture.kills import small_graph
+
+Reader = Callable[[Path], Any]
+"""From the file to everything that is read of it, as something that can be compared."""
+
+STUDY = """
+name = "own"
+seeds = 1
+rows = [{ name = "complex", form = "complex" }]
+
+[datasets.own]
+graph = "graph"
+
+[settings.own]
+complex = { rank = 4, epochs = 2, batch = 200 }
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`pattern` is matched against the path within the folder of specimens. `header` gives the places whose every
+    corruption is tried; `neglects` names a damage that changes nothing that anyone reads."""
+
+    name: str
+    pattern: str
+    read: Reader
+    header: Callable[[bytes], range]
+    neglects: bool = False
+    cheap: bool = True
+
+
+def specimens(place: Path) -> Path:
+    """Run the verbs that leave files; everything lies below the folder that is returned."""
+    from torture.processes import conjoin
+
+    log, root = place / "log", place / "all"
+    graph = small_graph(root / "graph")
+    words = ("train", graph, "--rank", 4, "--epochs", 3, "--batch", 200, "--validate-every", 1, "--device", "cpu")
+    conjoin(*words, "-o", root / "run", log=log)
+    conjoin("calibrate", root / "run", "--fewest", 5, log=log)
+    (root / "study.toml").write_text(STUDY, encoding="utf-8")
+    conjoin("study", "run", root / "study.toml", "--root", root / "results", "--device", "cpu", log=log)
+    _half_done(graph, root / "half")
+    _mapped(root / "run")
+    _failed(root / "results")
+    return root
+
+
+def _half_done(graph: Path, folder: Path) -> None:
+    from conjoin.errors import Stopped
+    from conjoin.graph.named.datasets import load
+    from conjoin.learn.recipe import Recipe
+    from conjoin.study.execute import Conduct, execute
+    from conjoin.study.run import Run
+
+    loaded = load(str(graph))
+    asked = iter(range(100))
+    run = Run.of(loaded, "complex", rank=4, recipe=Recipe(epochs=4, batch=200))
+    with suppress(Stopped):
+        execute(run, loaded, folder, conduct=Conduct(stop=lambda: next(asked) == 8))
+
+
+def _mapped(run: Path) -> None:
+    from conjoin.serve.http.layout import layout_of
+
+    layout_of(_opened(run))
+
+
+def _opened(run: Path) -> Any:
+    from conjoin.serve.http.limits import Settings
+    from conjoin.serve.http.shelf import open_shelf
+
+    return next(iter(open_shelf([run], settings=Settings()).runs.values()))
+
+
+@cache
+def _served(run: Path) -> Any:
+    return _opened(run)
+
+
+def _failed(results: Path) -> None:
+    from conjoin.files import write_json
+
+    run = next(results.rglob("result.json")).parent
+    write_json(run / "failed.json", {"kind": "Diverged", "reason": "the loss is not finite", "time": "2026-11-15"})
+
+
+def start_of(data: bytes) -> range:
+    """Of text, and of archives whose parts have headers of their own: the first 256 bytes."""
+    return range(min(256, len(data)))
+
+
+def safetensors_header(data: bytes) -> range:
+    return range(8 + struct.unpack("<Q", data[:8])[0])
+
+
+def parquet_footer(data: bytes) -> range:
+    return range(len(data) - 8 - struct.unpack("<I", data[-8:-4])[0], len(data))
+
+
+def _tensors(file: Path) -> Any:
+    from conjoin.learn.weights import load_tensors
+
+    tensors, words = load_tensors(file)
+    return {name: tensor.tolist() for name, tensor in tensors.items()}, words
+
+
+def _weights(file: Path) -> Any:
+    from conjoin.study.folder import RunFolder
+
+    RunFolder(file.parent).verify(file)
+    return _tensors(file)
+
+
+def _folder(file: Path) -> Any:
+    from conjoin.study.folder import RunFolder
+
+    return RunFolder(file.parent)
+
+
+def _ranks(file: Path) -> Any:
+    ranks = _folder(file).ranks(file.stem.removeprefix("ranks-"))
+    return [getattr(ranks, column).tolist() for column in ("head", "relation", "tail", "direction", "better", "tied")]
+
+
+def _questions(file: Path) -> Any:
+    return _ranks(next(file.parent.rglob(f"{file.stem.replace('questions', 'ranks').rpartition('-')[0]}.parquet")))
+
+
+def _graph(file: Path) -> Any:
+    from conjoin.graph.files.store import open_graph
+
+    graph = open_graph(file.parent)
+    return graph.name, graph.notes, graph.entities, graph.relations, graph.train.tolist(), graph.test.tolist()
+
+
+def _calibration(file: Path) -> Any:
+    from conjoin.graph.files.store import open_graph
+    from conjoin.serve.calibration import read_calibration
+
+    folder = _folder(file)
+    found = read_calibration(folder, open_graph(folder.graph_folder), "last")
+    assert found is not None
+    return json.dumps([found.pooled.to_json(), {r: c.to_json() for r, c in found.own.items()}, dict(found.about)])
+
+
+def _map(file: Path) -> Any:
+    from conjoin.serve.http.layout import layout_of
+
+    return layout_of(_served(file.parent)).points.tolist()
+
+
+def _study(file: Path) -> Any:
+    from conjoin.study.study import Study
+
+    return Study.read(next(parent for parent in file.parents if (parent / "study.toml").exists()) / "study.toml")
+
+
+def _cell(file: Path) -> Any:
+    from conjoin.study.schedule import standing
+
+    study = _study(file)
+    found = standing(study.cells()[0], file.parents[4])
+    if found.state != "done":
+        from conjoin.errors import RunError
+
+        raise RunError(found.reason)
+    return found.state
+
+
+def _facts(file: Path) -> Any:
+    from conjoin.study.schedule import graph_facts
+
+    return dict(graph_facts(_study(file), "own", file.parents[2]))
+
+
+def _failure(file: Path) -> Any:
+    from conjoin.study.schedule import failure
+
+    return bool(failure(_folder(file)))
+
+
+KINDS = (
+    Kind("settings of a run", "*/run.json", lambda file: _folder(file).run, start_of),
+    Kind("result of a run", "*/result.json", lambda file: _folder(file).result, start_of),
+    Kind("events of a finished run", "r*/events.jsonl", lambda file: _folder(file).events, start_of),
+    Kind("weights", "run/*.safetensors", _weights, safetensors_header),
+    Kind("checkpoint", "*/checkpoint.safetensors", _tensors, safetensors_header),
+    Kind("ranks", "*/ranks-*.parquet", _ranks, parquet_footer),
+    Kind("shared questions", "*/questions-*.parquet", _questions, parquet_footer),
+    Kind("calibration", "*/calibration.json", _calibration, start_of),
+    Kind("graph: tables", "*/graph/*.parquet", _graph, parquet_footer),
+    Kind("graph: record", "*/graph/graph.json", _graph, start_of),
+    Kind("map of the entities", "*/map-*.npz", _map, start_of, cheap=False),
+    Kind("study: graph", "results/own/own/graph.json", _facts, start_of),
+    Kind("study: cell", "*/cell.json", _cell, start_of, neglects=True),
+    Kind("study: failure", "*/failed.json", _failure, start_of, neglects=True),
+)
+UNSEALED = {
+    "*/.lock": "empty",
+    "half/events.jsonl": "of a run under way: made again from the checkpoint on; each line is checked in its place",
+    "graph/*.txt": "the user's own text, before a run: a run keeps its own sealed copy",
+    "*.toml": "the user's own text",
+}
+"""What no checksum guards, and why."""
+
+
+def kind_of(path: str) -> Kind | str | None:
+    """The kind that a path within the specimens belongs to, or why it needs none."""
+    for kind in KINDS:
+        if fnmatch(path, kind.pattern):
+            return kind
+    return next((reason for pattern, reason in UNSEALED.items() if fnmatch(path, pattern)), None)
