@@ -202,7 +202,7 @@ KINDS = (
     Kind("settings of a run", "*/run.json", lambda file: _folder(file).run, start_of),
     Kind("result of a run", "*/result.json", lambda file: _folder(file).result, start_of),
     Kind("events of a finished run", "r*/events.jsonl", lambda file: _folder(file).events, start_of),
-    Kind("weights", "run/*.safetensors", _weights, safetensors_header),
+    Kind("weights", "*/[mb]*.safetensors", _weights, safetensors_header),
     Kind("checkpoint", "*/checkpoint.safetensors", _tensors, safetensors_header),
     Kind("ranks", "*/ranks-*.parquet", _ranks, parquet_footer),
     Kind("shared questions", "*/questions-*.parquet", _questions, parquet_footer),
