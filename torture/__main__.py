@@ -44,7 +44,7 @@ def _corruption(place: Path) -> Counts:
 def _fuzz(place: Path) -> Counts:
     from torture.fuzz import fuzz_everything
 
-    return fuzz_everything(place, seconds=40)
+    return fuzz_everything(place, seconds=15)
 
 
 def _graphs(place: Path) -> Counts:

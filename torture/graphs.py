@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from torture.counts import Counts
@@ -45,8 +46,12 @@ def graphs(relations: int) -> dict[str, dict[str, Facts]]:
     }
 
 
-def odd_graphs(place: Path, *, relations: int) -> Counts:
-    """Every one of them by two forms."""
+def as_process(*words: object, log: Path) -> tuple[int, str]:
+    return ended(start(*words, log=log), log, seconds=1200)
+
+
+def odd_graphs(place: Path, *, relations: int, call: Callable[..., tuple[int, str]] = as_process) -> Counts:
+    """Every one of them by two forms; `call` runs a command and gives its exit code and what it printed."""
     tried = 0
     for name, splits in graphs(relations).items():
         folder = place / name.replace(" ", "-")
@@ -63,7 +68,7 @@ def odd_graphs(place: Path, *, relations: int) -> Counts:
                 ("rank", run, "--split", "train" if relations < 10**5 else "test"),
                 ("ask", run, "--json", "--", head, relation, "?"),
             ):
-                code, said = ended(start(*words, log=log), log, seconds=1200)
+                code, said = call(*words, log=log)
                 assert code == 0, (name, words, said[-2000:])
             assert json.loads(said.splitlines()[-1])["answers"], name
             tried += 1

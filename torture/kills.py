@@ -17,7 +17,7 @@ from torture.counts import Counts
 from torture.processes import conjoin, ended, start
 
 TRAINING = ("--rank", 8, "--batch", 100, "--validate-every", 40, "--device", "cpu")
-EPOCHS_PER_KILL = 20
+EPOCHS_PER_KILL = 60
 """Long enough that no process reaches its end between two kills, short enough that the rest is done in seconds."""
 WEIGHTS_AND_RANKS = ("model.safetensors", "best.safetensors", "ranks-valid.parquet", "ranks-test.parquet")
 CLOCKS = ("seconds_per_epoch", "seconds_last_epoch", "seconds_total", "peak_bytes", "files")

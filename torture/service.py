@@ -217,7 +217,7 @@ def soak(run: Path, *, seconds: float, pause: float = 0.02) -> Counts:
 
 def _names(target: Service) -> tuple[list[str], list[str]]:
     found = []
-    for path in ("/v1/entities?q=a&limit=50", "/v1/relations"):
+    for path in ("/v1/entities?q=e&limit=50", "/v1/relations"):
         body = json.loads(target.send(request("GET", path)).partition(b"\r\n\r\n")[2])
         listed = next(value for value in body.values() if isinstance(value, list))
         found.append([each["name"] for each in listed])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torture.__main__ as parts
+from tests.cli.commands import conjoin as in_process
 from torture.counts import record_short
 from torture.kinds import KINDS, kind_of, specimens
 from torture.processes import conjoin
@@ -19,12 +22,19 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return specimens(tmp_path_factory.mktemp("specimens"))
 
 
-def test_a_run_killed_five_times_and_asked_to_stop_twice_ends_the_same(tmp_path: Path) -> None:
-    record_short("kills", kills.kill_training(tmp_path, kills=5, signals=2))
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory, where there is one: killing asks nothing of a disk, and hundreds of epochs would wait for it."""
+    with tempfile.TemporaryDirectory(dir=parts.MEMORY if parts.MEMORY.is_dir() else tmp_path) as place:
+        yield Path(place)
 
 
-def test_a_study_killed_five_times_ends_the_same(tmp_path: Path) -> None:
-    record_short("studies", kills.kill_study(tmp_path, kills=5))
+def test_a_run_killed_five_times_and_asked_to_stop_twice_ends_the_same(memory: Path) -> None:
+    record_short("kills", kills.kill_training(memory, kills=5, signals=2))
+
+
+def test_a_study_killed_five_times_ends_the_same(memory: Path) -> None:
+    record_short("studies", kills.kill_study(memory, kills=5))
 
 
 def test_power_cuts_lose_nothing_that_was_promised(tmp_path: Path) -> None:
@@ -78,7 +88,11 @@ def test_no_verb_leaves_a_file_of_an_unknown_kind(made: Path, tmp_path: Path) ->
 
 
 def test_odd_graphs_go_from_file_to_answer(tmp_path: Path) -> None:
-    record_short("graphs", graphs.odd_graphs(tmp_path, relations=2_000))
+    def call(*words: object, log: Path) -> tuple[int, str]:
+        ran = in_process(*words)
+        return ran.code, ran.err + ran.out
+
+    record_short("graphs", graphs.odd_graphs(tmp_path, relations=2_000, call=call))
 
 
 def test_a_service_under_attack(made: Path) -> None:
