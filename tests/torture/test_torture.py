@@ -24,7 +24,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory, where there is one: killing asks nothing of a disk, and hundreds of epochs would wait for it."""
+    """A folder in memory, where there is one: killing asks nothing of a disk, and epochs need not wait for it."""
     with tempfile.TemporaryDirectory(dir=parts.MEMORY if parts.MEMORY.is_dir() else tmp_path) as place:
         yield Path(place)
 
