@@ -51,7 +51,7 @@ torture: setup
 
 audit: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[audit]'
-	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+	$(BIN)/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
 
 dist: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[audit]'
