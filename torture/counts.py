@@ -23,6 +23,7 @@ def record(part: str, size: str, counts: Counts) -> None:
     file.write_text(json.dumps(dated, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def record_short(part: str, counts: Counts) -> None:
+def record_short(part: str, counts: Counts, *, but: tuple[str, ...] = ()) -> None:
+    """Keep the counts of a test, but not those that chance or the clock decides: two test runs leave the same file."""
     if os.environ.get(WANTED):
-        record(part, "short", counts)
+        record(part, "short", {name: count for name, count in counts.items() if name not in but})
