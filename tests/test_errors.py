@@ -20,6 +20,7 @@ def test_exit_codes_follow_the_tree() -> None:
         "FormError": 2,
         "GraphError": 2,
         "NotInstalled": 2,
+        "ProcessLost": 1,
         "RunError": 2,
         "UnknownName": 2,
         "UsageError": 2,
