@@ -22,6 +22,8 @@ def test_exit_codes_follow_the_tree() -> None:
         "NotInstalled": 2,
         "ProcessLost": 1,
         "RunError": 2,
+        "Stopped": 1,
+        "StorageError": 1,
         "UnknownName": 2,
         "UsageError": 2,
     }
