@@ -3,6 +3,9 @@
 # make torture kill, corrupt, fuzz, fill up and soak it for an hour or so; renew the counts in docs/reliability.md
 # make audit   look for known vulnerabilities in the pinned versions
 # make dist    build wheel and source archive twice, prove that they are the same, list what they rest on (SBOM)
+# make site    build the documentation in build/site, without warnings
+# make docs    run every command whose output the pages show, and write the pages anew
+# make docs-test  execute every block of the pages that takes under a minute
 # make setup   only build the environment in .venv
 # make page    build the explorer page again
 PYTHON ?= python3
@@ -39,6 +42,14 @@ docs: setup
 	$(BIN)/python scripts/write_results.py
 	$(BIN)/python scripts/write_reliability_doc.py
 	$(BIN)/python scripts/draw_forms.py
+
+.PHONY: docs-test site
+
+docs-test: setup
+	OMP_NUM_THREADS=1 CONJOIN_DOCS=all $(BIN)/python -m pytest -n 2 tests/docs tests/scripts/test_build_site.py
+
+site: setup
+	$(BIN)/python scripts/build_site.py
 
 page: setup
 	rm -rf src/conjoin/serve/static

@@ -1,9 +1,10 @@
 """Fill in what README.md and docs/ show of commands and studies: python scripts/write_outputs.py [FILE …]
 
-Three kinds of blocks are written here and never typed. What follows a line `<!-- run: COMMAND -->` is what the command
+Four kinds of blocks are written here and never typed. What follows a line `<!-- run: COMMAND -->` is what the command
 prints; commands run in a scratch folder, one after the other, so that a later one may use what an earlier one left.
-What stands between `<!-- study: FILE -->` and `<!-- /study -->` is a table of the study's finished runs. What stands
-between `<!-- measured: THEME_HARDWARE -->` and `<!-- /measured -->` is the newest such measurement under bench/results.
+What follows `<!-- output -->` is what the block above it prints (doc_blocks.py says which blocks are executed). What
+stands between `<!-- study: FILE -->` and `<!-- /study -->` is a table of the study's finished runs. What stands between
+`<!-- measured: THEME_HARDWARE -->` and `<!-- /measured -->` is the newest such measurement under bench/results.
 `--tables` leaves the commands alone.
 """
 
@@ -16,6 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from doc_running import follow
+
 from conjoin.bench.results import latest, read, section_of
 from conjoin.report.collect import collect
 from conjoin.report.printing import mean_sd
@@ -25,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 COMMAND = re.compile(r"<!-- run: (?P<command>[^\n]+) -->\n```text\n(?:.*?\n)??```$", re.DOTALL | re.MULTILINE)
 STUDY = re.compile(r"<!-- study: (?P<file>[^\n]+) -->\n.*?<!-- /study -->", re.DOTALL)
 MEASURED = re.compile(r"<!-- measured: (?P<name>[^\n]+) -->\n.*?<!-- /measured -->", re.DOTALL)
+SHOWN_BELOW = re.compile(r"^<!-- output -->\n```text\n(?:.*?\n)??```$", re.DOTALL | re.MULTILINE)
 SHOWN = {"mrr": "MRR", "hits1": "Hits@1", "hits3": "Hits@3", "hits10": "Hits@10"}
 
 
@@ -79,15 +83,26 @@ def with_outputs(text: str, folder: Path) -> str:
     return COMMAND.sub(fill, text)
 
 
+def with_followed_outputs(page: Path, text: str, folder: Path) -> str:
+    """The text with what its own blocks print now, for a reader who follows the page from its beginning."""
+    if not SHOWN_BELOW.search(text):
+        return text
+    folder.mkdir()
+    printed = iter([words for block, words in follow(page, folder, actions=("run", "slow"))])
+    return SHOWN_BELOW.sub(lambda _: f"<!-- output -->\n```text\n{next(printed)}\n```", text)
+
+
 def main() -> None:
     """Rewrite the given files, or README.md and everything under docs/."""
     words = sys.argv[1:]
     named = [Path(word) for word in words if word != "--tables"]
     with tempfile.TemporaryDirectory() as scratch:
-        for file in named or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for number, file in enumerate(named or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]):
             before = file.read_text(encoding="utf-8")
             after = with_measurements(with_tables(before))
-            after = after if "--tables" in words else with_outputs(after, Path(scratch))
+            if "--tables" not in words:
+                after = with_outputs(after, Path(scratch))
+                after = with_followed_outputs(file.resolve(), after, Path(scratch) / f"page-{number}")
             if after != before:
                 file.write_text(after, encoding="utf-8")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "conjoin"
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = [str(file.relative_to(SOURCE)) for file in FILES]
 LONGEST = 400
+ROOT = SOURCE.parents[1]
 
 BELOW: dict[str, set[str]] = {
     "errors": set(),
@@ -176,6 +179,42 @@ def test_files_are_short_and_say_what_they_are(name: str) -> None:
     assert text.count("\n") <= LONGEST
     assert ast.get_docstring(ast.parse(text))
     assert not {"utils", "helper", "helpers", "manager", "info"} & set(Path(name).with_suffix("").parts)
+
+
+def tracked() -> list[str]:
+    """Every file that git keeps, seen from the root."""
+    told = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if told.returncode:
+        pytest.skip("needs git, in a clone of the repository")
+    return [name for name in told.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+WRITTEN = (".py", ".ts", ".tsx", ".js", ".css", ".md", ".toml")
+GENERATED = ("studies/results/", "bench/results/", "docs/results.md")
+
+
+def test_no_file_is_long_without_a_reason_in_its_first_line() -> None:
+    for name in tracked():
+        if name.endswith(WRITTEN) and not name.startswith(GENERATED):
+            first, *rest = (ROOT / name).read_text(encoding="utf-8").split("\n")
+            assert len(rest) <= LONGEST or "long because" in first, (
+                f"{name} has {len(rest)} lines: divide it, or say why"
+            )
+
+
+def test_the_tree_in_the_readme_is_that_of_the_repository() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tree = re.search(r"^```text\n(src/conjoin/\n.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert tree, "the README shows the tree in a text block that begins with src/conjoin/"
+    shown, above = set(), [""]
+    for line in tree[1].splitlines():
+        level = (len(line) - len(line.lstrip())) // 2
+        above = [*above[: level + 1], above[level] + line.split()[0]]
+        shown.add(above[-1])
+    kept = [name.split("/") for name in tracked()]
+    rooms = {"/".join(parts[:n]) + "/" for parts in kept for n in range(3, 5) if parts[0] == "src" and len(parts) > n}
+    tops = {f"{parts[0]}/" for parts in kept if len(parts) > 1 and not parts[0].startswith(".")} - {"src/"}
+    assert shown == {"src/conjoin/"} | tops | rooms
 
 
 def test_public_names_are_listed_once_and_everywhere_the_same() -> None:

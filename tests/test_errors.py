@@ -20,7 +20,10 @@ def test_exit_codes_follow_the_tree() -> None:
         "FormError": 2,
         "GraphError": 2,
         "NotInstalled": 2,
+        "ProcessLost": 1,
         "RunError": 2,
+        "Stopped": 1,
+        "StorageError": 1,
         "UnknownName": 2,
         "UsageError": 2,
     }

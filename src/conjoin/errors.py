@@ -7,7 +7,14 @@ from collections.abc import Iterable
 
 
 class ConjoinError(Exception):
-    """Something failed while working on valid input. The command line exits with 1."""
+    """The base of all errors of this package: something failed while working on valid input, exit code 1.
+
+    >>> try:
+    ...     raise unknown("form", "5start", ["5star", "complex"])
+    ... except ConjoinError as error:
+    ...     print(error, "Exit code:", error.exit_code)
+    unknown form '5start'. Did you mean 5star? Exit code: 2
+    """
 
     exit_code = 1
 

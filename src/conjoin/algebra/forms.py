@@ -27,7 +27,21 @@ Slots = Mapping[str, Z]
 class Form(ABC):
     """The base of the families. Subclasses declare slots as fields of type `Tie | None` and options as other fields.
 
-    An entity is a complex vector of `rank` coordinates, 2·rank reals, for every form.
+    An entity is a complex vector of `rank` coordinates, 2·rank reals, for every form. Rows hold the real parts of all
+    coordinates, then the imaginary ones.
+
+    >>> form = FiveStar(c=Tie("a"), d=Tie("b"))
+    >>> isinstance(form, Form), form.family, form.stored, str(form.ties["c"]), form.options["quotient"]
+    (True, 'FiveStar', ('a', 'b'), 'a', 'phase')
+    >>> form.check_rank(3)
+    >>> form.slot_width(3), form.reals(3)
+    (3, 12)
+    >>> heads, tails, relations = torch.ones(5, 6), torch.ones(5, 6), torch.ones(5, form.reals(3))
+    >>> slots = form.unfold(relations)
+    >>> form.query(heads, slots).shape, form.apply(form.head(heads), slots).re.shape
+    (torch.Size([5, 6]), torch.Size([5, 3]))
+    >>> [m.shape for m in form.squared_moduli(heads, slots, tails)], form.squared_modulus(slots)[0, 0].item()
+    ([torch.Size([5, 3]), torch.Size([5, 3]), torch.Size([5, 3])], 8.0)
     """
 
     SLOTS: ClassVar[tuple[str, ...]]
@@ -59,6 +73,7 @@ class Form(ABC):
 
     @property
     def family(self) -> str:
+        """The name of the formula."""
         return type(self).__name__
 
     @cached_property
@@ -73,6 +88,7 @@ class Form(ABC):
 
     @property
     def options(self) -> dict[str, str]:
+        """The choices that are not ties, by name."""
         return {option: getattr(self, option) for option in self.CHOICES}
 
     def __str__(self) -> str:
@@ -120,7 +136,7 @@ class Form(ABC):
         return self.head(heads).squared(), self.squared_modulus(slots), Z.of_row(tails).squared()
 
     def head(self, rows: Tensor) -> Z:
-        """How an entity's row is read when it stands at the head."""
+        """How entities' rows (B, 2·rank) are read when they stand at the head."""
         return Z.of_row(rows)
 
     @abstractmethod

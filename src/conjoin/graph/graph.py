@@ -92,6 +92,14 @@ class Graph:
 
     Ids are contiguous and follow the sorted order of the names, so they do not depend on the order of the lines.
     Entities that occur only in valid or test are kept: they are candidates, like every other entity.
+
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "d")])
+    >>> graph.n_entities, graph.n_relations, graph.triples("valid").tolist()
+    (4, 1, [[0, 0, 2]])
+    >>> graph.queries("valid").tolist()
+    [[0, 0, 2], [2, 1, 0]]
+    >>> graph.known.tails_of(0, 0).tolist(), graph.unseen.tolist(), len(graph.checksum)
+    ([1, 2], [3], 64)
     """
 
     entities: Vocabulary
@@ -104,6 +112,7 @@ class Graph:
 
     @property
     def n_entities(self) -> int:
+        """Entities of all splits."""
         return len(self.entities)
 
     @property
@@ -129,7 +138,7 @@ class Graph:
 
     @cached_property
     def unseen(self) -> Ids:
-        """Entities that occur in no training triple."""
+        """The ids (n,) of entities that occur in no training triple."""
         seen = np.zeros(self.n_entities, dtype=bool)
         seen[self.train[:, 0]] = seen[self.train[:, 2]] = True
         return np.flatnonzero(~seen)

@@ -178,7 +178,13 @@ class Portrait:
 
 
 def portray(graph: Graph, thresholds: Thresholds = USUAL) -> Portrait:
-    """Find every pattern of every relation."""
+    """Find every pattern of every relation; arrays of the result have shape (n_relations,).
+
+    >>> pairs = [(f"e{i}", f"e{i + 1}") for i in range(0, 40, 2)]
+    >>> both = [(h, "near", t) for a, b in pairs for h, t in ((a, b), (b, a))]
+    >>> portray(Graph.from_triples(both)).has["symmetric"].tolist()
+    [True]
+    """
     links = all_links(graph)
     pairs = np.bincount(links[:, 1], minlength=graph.n_relations)
     mirrored = find_mirrors(graph, confidence=thresholds.confidence, support=thresholds.support)

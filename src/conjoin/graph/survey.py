@@ -155,7 +155,12 @@ class Survey:
 
 
 def survey(graph: Graph) -> Survey:
-    """Count, classify and compare the triples of a graph."""
+    """Count, classify and compare the triples of a graph.
+
+    >>> found = survey(Graph.from_triples([("a", "r", "b"), ("b", "r", "a")], None, [("a", "r", "c")]))
+    >>> found.sizes.train, found.unseen.entities.count
+    (2, 1)
+    """
     kinds, mirrors = cardinality(graph), find_mirrors(graph)
     return Survey(
         name=graph.name,

@@ -112,7 +112,12 @@ def is_synthetic(name: str) -> bool:
 
 @cache
 def plant(plan: Plan) -> Planted:
-    """Build the graph of a plan."""
+    """Build the graph of a plan.
+
+    >>> planted = plant(Plan(family="symmetric", entities=120))
+    >>> planted.graph.n_entities, planted.graph.train.shape[1]
+    (120, 3)
+    """
     draw = np.random.default_rng([plan.seed, *plan.family.encode()])
     parts, theory = FAMILIES[plan.family](plan.entities, draw)
     names = [part.relation for part in parts]

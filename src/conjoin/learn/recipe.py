@@ -29,6 +29,11 @@ class Recipe:
     `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch. With `validate_every` > 0 the
     validation split is ranked every so many epochs and the best weights are kept beside the last; `patience` > 0
     stops after so many validations without a better MRR.
+
+    >>> Recipe(epochs=50, n3=0.05).lr
+    0.1
+    >>> Recipe.from_mapping({"epochs": 50, "n3": 0.05}) == Recipe(epochs=50, n3=0.05)
+    True
     """
 
     epochs: int = 100

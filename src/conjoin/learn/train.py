@@ -26,7 +26,11 @@ from conjoin.ranking.rank import rank
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the doubled training set did. `valid` holds metrics where the epoch was validated."""
+    """What one pass over the doubled training set did. `valid` holds metrics where the epoch was validated.
+
+    >>> Epoch(number=1, loss=6.09, penalty=0.2, seconds=0.3).valid is None
+    True
+    """
 
     number: int
     loss: float

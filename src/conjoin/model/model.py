@@ -25,6 +25,14 @@ class Model(nn.Module):
     >>> model = Model("complex-conj", 14541, 237, rank=500)
     >>> model.n_parameters
     14778000
+    >>> model = Model("complex-conj", 5, 2, rank=4, seed=0)
+    >>> model.n_entities, model.n_relation_parameters, model.device.type
+    (5, 16, 'cpu')
+    >>> h, r, t = torch.tensor([0, 1, 2]), torch.tensor([0, 1, 3]), torch.tensor([4, 4, 4])
+    >>> model.query(h, r).shape, model.scores(h, r).shape
+    (torch.Size([3, 8]), torch.Size([3, 5]))
+    >>> [m.shape for m in model.squared_moduli(h, r, t)]
+    [torch.Size([3, 4]), torch.Size([3, 4]), torch.Size([3, 4])]
     """
 
     def __init__(
@@ -63,6 +71,7 @@ class Model(nn.Module):
 
     @property
     def n_entities(self) -> int:
+        """Rows of the whole table, wherever they are."""
         return len(self.entities)
 
     @property
@@ -72,10 +81,12 @@ class Model(nn.Module):
 
     @property
     def n_relation_parameters(self) -> int:
+        """Stored real numbers of relations and reciprocals."""
         return self.relations.numel()
 
     @property
     def device(self) -> torch.device:
+        """Where the numbers are."""
         return self.relations.device
 
     def query(self, h: Tensor, r: Tensor) -> Tensor:

@@ -18,7 +18,13 @@ def rank(model: Model, graph: Graph, split: Split = "test", *, track: Track = si
     """Where the true answer of each question of `split` stands, in both directions.
 
     Entities that complete a triple known from train, valid or test do not compete. Products are always full float32
-    (or the model's own precision), whatever the model was trained with.
+    (or the model's own precision), whatever the model was trained with. The arrays of the result have one entry per
+    question, shape (2n,) for the n triples of the split.
+
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], None, [("c", "r", "a")])
+    >>> ranks = rank(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph, "test")
+    >>> len(ranks), ranks.candidates.tolist()
+    (2, [3, 3])
     """
     parts = _parts(model, graph.queries(split))
     known = _KnownThere(graph.known, model.device) if model.device.type == "cuda" else graph.known

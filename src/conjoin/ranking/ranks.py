@@ -33,6 +33,22 @@ class Ranks:
     `head`, `relation`, `tail` are the triple; `direction` is 0 where the tail was asked, 1 where the head was.
     `better` entities score strictly higher than the truth, `tied` other entities the same; `candidates` compete at
     all (entities that complete another known triple do not).
+
+    >>> column = lambda *numbers: np.array(numbers)
+    >>> ranks = Ranks(column(0, 0), column(1, 1), column(2, 2), column(0, 1), column(0, 3), column(0, 2), column(9, 9))
+    >>> ranks.ranks().tolist(), ranks.ranks("optimistic").tolist()
+    ([1.0, 6.0], [1.0, 4.0])
+    >>> round(ranks.mrr(), 3), ranks.hits(3), ranks.mean_rank("realistic"), ranks.adjusted_mean_rank_index()
+    (0.583, 0.5, 3.0, 0.375)
+    >>> sorted(ranks.metrics())
+    ['adjusted_mean_rank_index', 'hits@1', 'hits@10', 'hits@3', 'mean_rank', 'mrr', 'questions']
+    >>> len(ranks.where(ranks.better == 0)), list(ranks.by(ranks.tail)), list(ranks.by_relation())
+    (1, [2], [1])
+    >>> {word: part.mrr() for word, part in ranks.by_direction().items()}["tail"]
+    1.0
+    >>> ranks.write(Path("ranks.parquet"))
+    >>> Ranks.read(Path("ranks.parquet")).mrr() == ranks.mrr()
+    True
     """
 
     head: Ids
@@ -61,6 +77,7 @@ class Ranks:
         return _mean(self.ranks(ties) <= k)
 
     def mean_rank(self, ties: str = "pessimistic") -> float:
+        """The mean of the ranks; one bad answer moves it far."""
         return _mean(self.ranks(ties))
 
     def adjusted_mean_rank_index(self, ties: str = "pessimistic") -> float:

@@ -64,6 +64,9 @@ def welch(a: Moments | None, b: Moments | None) -> float | None:
     """p of Welch's two-sample t-test (unknown, unequal variances), or None with fewer than two values on a side.
 
     Where neither side varies at all, p takes its limit: 1 for equal means, 0 for different ones.
+
+    >>> round(welch(Moments(0.36, 0.01, 5), Moments(0.35, 0.01, 5)), 3)
+    0.153
     """
     if a is None or b is None or a.sd is None or b.sd is None:
         return None
@@ -84,7 +87,11 @@ def one_digit(value: float) -> str:
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """The p-values of one family corrected after Holm, in the order given; tests that were not made stay None."""
+    """The p-values of one family corrected after Holm, in the order given; tests that were not made stay None.
+
+    >>> holm([0.25, None, 0.125])
+    [0.25, None, 0.25]
+    """
     made = sorted((p, place) for place, p in enumerate(ps) if p is not None)
     corrected: list[float | None] = [None] * len(ps)
     floor = 0.0
@@ -127,6 +134,10 @@ def paired(a: Answers, b: Answers, *, seed: int = 0, resamples: int = RESAMPLES)
 
     Both say how far the difference carries over to other *questions* of this kind, for the models as trained;
     Welch's test says how far it carries over to other *seeds*, for these questions.
+
+    >>> asked = np.array([[0, 0, 1, 0], [0, 0, 1, 1], [2, 0, 1, 0], [2, 0, 1, 1]])
+    >>> paired(Answers(asked, np.array([1, 1, 0.5, 1])), Answers(asked, np.array([0.5, 1, 0.5, 0.5]))).difference
+    0.25
     """
     values = _triple_differences(a, b)
     if values is None:

@@ -68,7 +68,15 @@ class Fitting:
 
 
 def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Track = silent) -> Calibration:
-    """Curves fitted on valid; `measured` holds their reliability on test, beside that of uncalibrated scores."""
+    """Curves fitted on valid; `measured` holds their reliability on test, beside that of uncalibrated scores.
+
+    >>> from conjoin.graph.named.datasets import load
+    >>> from conjoin.model.model import Model
+    >>> graph = load("synthetic:symmetric(entities=120)")
+    >>> model = Model("complex", graph.n_entities, graph.n_relations, rank=4)
+    >>> calibrate(Predictor(model, graph), Fitting(method="platt")).about["method"]
+    'platt'
+    """
     chosen = fitting or Fitting()
     if not len(predictor.graph.valid):
         raise UsageError(f"{predictor.graph.name} has no validation facts to calibrate on: split it again")

@@ -49,6 +49,14 @@ def explain(predictor: Predictor, head: str, relation: str, tail: str, *, k: int
 
     Names and labels are accepted. Support is measured by gradients (`conjoin.serve.influence`): how much the answer's
     loss would rise, to first order, without the fact.
+
+    >>> from conjoin.graph.graph import Graph
+    >>> from conjoin.model.model import Model
+    >>> facts = [("France", "borders", "Spain"), ("Spain", "borders", "Portugal"), ("Spain", "borders", "France")]
+    >>> graph = Graph.from_triples(facts)
+    >>> found = explain(Predictor(Model("complex", 3, 1, rank=4), graph), "Spain", "borders", "France")
+    >>> found.trained, found.label
+    (True, 'Spain borders France')
     """
     if k < 1:
         raise UsageError(f"k = {k} is too small: ask for at least one fact")

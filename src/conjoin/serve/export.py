@@ -24,7 +24,16 @@ Rows = npt.NDArray[np.float32]
 
 
 def export(run: str | Path, out: str | Path, *, format: str = "safetensors", weights: str | None = None) -> list[Path]:
-    """Write a run in one of FORMATS to the folder `out`; return the files written."""
+    """Write a run in one of FORMATS to the folder `out`; return the files written.
+
+    >>> import conjoin
+    >>> graph = conjoin.Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
+    >>> run = conjoin.Run.of(graph, "complex", rank=4, recipe=conjoin.Recipe(epochs=2))
+    >>> folder = conjoin.execute(run, graph, Path("runs/exported"))
+    >>> files = export("runs/exported", "bundle")
+    >>> len(conjoin.open("bundle").ask("a", "r"))
+    3
+    """
     if format not in FORMATS:
         raise unknown("export format", format, FORMATS, way_out=f"Choose from {', '.join(FORMATS)}.")
     source, target = RunFolder(Path(run)), Path(out)

@@ -50,6 +50,12 @@ def fold_in(
     new facts in both directions, the penalty on their factors, and, on a sample of the training questions, what a
     candidate more costs. Facts among known entities are remembered, but change no number.
     `recipe` gives the weights of the penalty; by default it is that of the predictor's run.
+
+    >>> from conjoin.graph.graph import Graph
+    >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
+    >>> known = Predictor(Model("complex", 3, 1, rank=4), graph)
+    >>> fold_in(known, [("Andorra", "borders", "France")]).graph.n_entities
+    4
     """
     graph = extend(predictor.graph, facts, labels=labels)
     chosen = recipe or (predictor.settings.recipe if predictor.settings else Recipe())

@@ -125,6 +125,13 @@ def mine(
     a smaller calibrated probability; without a calibration, with a smaller plausibility.
 
     Heads are scored in blocks; of a block only what beats the n-th best so far is looked at.
+
+    >>> from conjoin.graph.graph import Graph
+    >>> from conjoin.model.model import Model
+    >>> facts = [("France", "borders", "Spain"), ("Spain", "borders", "Portugal"), ("Spain", "borders", "France")]
+    >>> graph = Graph.from_triples(facts)
+    >>> [fact.label for fact in mine(Predictor(Model("complex", 3, 1, rank=4), graph))]
+    ['France borders Portugal']
     """
     if n < 1:
         raise UsageError(f"n = {n} is too small: mine for at least one fact")

@@ -30,7 +30,11 @@ ANY = "*"
 
 
 class Question(NamedTuple):
-    """A fact with one unknown, written None or '?'."""
+    """A fact with one unknown, written None or '?'.
+
+    >>> Question("France", "borders")
+    Question(head='France', relation='borders', tail=None)
+    """
 
     head: str | None
     relation: str | None
@@ -81,6 +85,23 @@ class Predictor:
     """A model with the graph it was trained on. Names and labels are accepted everywhere.
 
     `calibration` gives answers a probability; `settings` is the run that the model comes from, where it has one.
+
+    >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
+    >>> run = Predictor(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
+    >>> sorted(answer.label for answer in run.ask("France", "borders"))
+    ['France', 'Portugal', 'Spain']
+    >>> [answer.known for answer in run.ask("France", "borders", candidates=["Spain"])]
+    [True]
+    >>> [len(answers) for answers in run.ask_many([Question(None, "borders", "Spain")], only_new=True)]
+    [2]
+    >>> run.members("?", "borders", "*"), run.find_entities("portu")[0].label, run.find_relations("bord")[0].name
+    (['France', 'Spain'], 'Portugal', 'borders')
+    >>> run.score([("France", "borders", "Spain")])[0].known, len(run.similar("Spain", k=1))
+    (True, 1)
+    >>> asked = run.understood(Question("France", "borders"))
+    >>> scores, known = run.scores(asked)
+    >>> scores.shape, known.tolist(), run.probabilities(np.zeros(3, np.int64), scores)
+    ((3,), [2], [None, None, None])
     """
 
     def __init__(
@@ -188,7 +209,7 @@ class Predictor:
         ]
 
     def probabilities(self, relations: Ids, scores: Reals) -> list[float | None]:
-        """What the calibration makes of scores of relations (reciprocals behind n_relations); None without one."""
+        """What the calibration makes of scores (n,) of relations (n,), reciprocals behind; None without one."""
         if self.calibration is None:
             return [None] * len(scores)
         return list(self.calibration.probabilities(relations, scores).tolist())
@@ -208,7 +229,7 @@ class Predictor:
         raise UsageError(f"a question has exactly one unknown, this one has {missing}: France borders ?")
 
     def scores(self, asked: Asked) -> tuple[Reals, Ids]:
-        """The scores of all candidates of one question, and the ids of those that make known facts."""
+        """The scores (n,) of all candidates of one question, and the ids of those that make known facts."""
         if asked.r is None:
             relations = torch.arange(self.graph.n_relations, device=self.model.device)
             q = self.model.query(torch.full_like(relations, asked.e), relations)
@@ -316,7 +337,14 @@ def _check(k: int) -> None:
 def open_run(run: str | Path, *, weights: str | None = None, device: str = "cpu") -> Predictor:
     """Open a finished run or an exported bundle; `weights` is last or best, by default what the run reports.
 
-    A calibration of these weights in the folder is opened with it.
+    A calibration of these weights in the folder is opened with it. As `conjoin.open`:
+
+    >>> import conjoin
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
+    >>> run = conjoin.Run.of(graph, "complex", rank=4, recipe=conjoin.Recipe(epochs=2))
+    >>> folder = conjoin.execute(run, graph, Path("runs/opened"))
+    >>> len(conjoin.open("runs/opened").ask("a", "r"))
+    3
     """
     folder = RunFolder(Path(run))
     reported, graph = verified(folder, weights)

@@ -76,7 +76,14 @@ def execute(
 ) -> RunFolder:
     """Bring the run to its end in `folder` and return it. A run with an origin starts from the `initial` weights.
 
-    Where several processes share the run, all of them call this and the first one writes the folder.
+    Where several processes share the run, all of them call this and the first one writes the folder. `initial` holds
+    `entities.weight` (n_entities, 2·rank) and `relations` (2·n_relations, reals), as `Model.state_dict` does.
+
+    >>> from conjoin.learn.recipe import Recipe
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
+    >>> run = Run.of(graph, "complex", rank=4, recipe=Recipe(epochs=2))
+    >>> execute(run, graph, Path("runs/tiny")).result["epochs"]
+    2
     """
     kept = RunFolder(folder)
     if run.checksum != graph.checksum:

@@ -26,6 +26,13 @@ class Run:
     `weights` says which weights the run reports: those of the last epoch, as the paper does, or the best on valid.
 
     `origin` names what the rows start from: nothing but the seed, or the id and weights of another run.
+
+    >>> graph = Graph.from_triples([("France", "borders", "Spain")], name="tiny")
+    >>> run = Run.of(graph, "5star-conj", rank=8, recipe=Recipe(epochs=5))
+    >>> run.form, run.title == f"tiny-5star-conj-{run.id[:8]}"
+    ('FiveStar(c=conj(b), d=conj(a))', True)
+    >>> Run.from_json(run.to_json()) == run
+    True
     """
 
     data: str
@@ -91,6 +98,7 @@ class Run:
         return f"{readable[:60].strip('._')}-{self.id[:8]}"
 
     def to_json(self) -> dict[str, Any]:
+        """The settings as they are kept in run.json."""
         return dataclasses.asdict(self)
 
     @classmethod

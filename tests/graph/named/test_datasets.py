@@ -1,3 +1,5 @@
+"""Finding, fetching and verifying datasets; long because every test shares one toy dataset and its archives."""
+
 from __future__ import annotations
 
 import functools

@@ -1,0 +1,75 @@
+"""What is public says what it is, in which shapes, with an example that runs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import conjoin
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import site_reference  # noqa: E402
+from site_reference import Name  # noqa: E402
+
+PUBLIC = site_reference.public()
+MODULES = sorted(
+    str(file.relative_to(ROOT / "src").with_suffix("")).replace("/", ".").removesuffix(".__init__")
+    for file in (ROOT / "src" / "conjoin").rglob("*.py")
+    if ">>> " in file.read_text(encoding="utf-8")
+)
+
+
+def examples(name: Name) -> str:
+    """The code of all examples of a name and of its methods."""
+    docs = [name.doc, *map(site_reference.own_doc, name.members().values())]
+    return "".join(example.source for doc in docs for example in doctest.DocTestParser().get_examples(doc))
+
+
+@pytest.mark.parametrize("name", PUBLIC, ids=lambda name: name.path)
+def test_every_public_name_is_explained(name: Name) -> None:
+    assert name.doc, f"{name.path} has no docstring"
+    for member, value in name.members().items():
+        assert site_reference.own_doc(value), f"{name.path}.{member} has no docstring"
+
+
+@pytest.mark.parametrize("name", PUBLIC, ids=lambda name: name.path)
+def test_every_public_name_has_an_example_that_uses_it(name: Name) -> None:
+    code = examples(name)
+    short = name.path.rpartition(".")[2]
+    assert re.search(rf"\b{short}\b", code), f"{name.path} has no example"
+    for member in name.members():
+        assert re.search(rf"\.{member}\b", code), f"no example of {name.path} uses .{member}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_run(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    failed, tried = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
+    assert tried
+    assert not failed
+
+
+def test_shapes_are_said_where_arrays_go_in_or_out() -> None:
+    for name in PUBLIC:
+        for member, value in {"": name.value, **name.members()}.items():
+            inner = getattr(value, "__func__", value)
+            if inspect.isfunction(inner) and "Tensor" in str(inspect.signature(inner)):
+                doc = site_reference.own_doc(value)
+                assert re.search(r"\((?:[\w·+ .-]+,)+[\w·+ .-]*\)|rows? ", doc), f"{name.path}.{member}: which shapes?"
+
+
+def test_the_pages_name_everything() -> None:
+    page = site_reference.api_page()
+    for name in conjoin.__all__:
+        assert name == "__version__" or f"### `conjoin.{name}`" in page
+    assert " at 0x" not in page
+    assert "## conjoin train" in site_reference.cli_page()
+    assert "### conjoin study run" in site_reference.cli_page()
