@@ -14,6 +14,7 @@ TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issub
 
 def test_exit_codes_follow_the_tree() -> None:
     assert {kind.__name__: kind.exit_code for kind in TREE} == {
+        "BrokenPlugin": 1,
         "ConjoinError": 1,
         "DatasetError": 1,
         "Diverged": 1,
