@@ -8,10 +8,11 @@
 # make docs-test  execute every block of the pages that takes under a minute
 # make setup   only build the environment in .venv
 # make page    build the explorer page again
+# make wheel-check   build the package, install it into an empty environment, run the demo there
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: setup demo test check format docs page clean torture audit dist
+.PHONY: setup demo test check format docs page wheel-check clean torture audit dist
 
 setup: .venv/ready
 
@@ -67,6 +68,9 @@ audit: setup
 dist: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[audit]'
 	$(BIN)/python scripts/build_twice.py
+
+wheel-check: setup
+	$(BIN)/python scripts/check_wheel.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

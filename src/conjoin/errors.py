@@ -37,6 +37,10 @@ class DatasetError(ConjoinError):
     """A named dataset that cannot be found, downloaded or verified."""
 
 
+class BrokenPlugin(ConjoinError):
+    """Something that another installed package adds, and that cannot be used."""
+
+
 class UnknownName(UsageError):
     """A name (entity, relation, dataset, form, option) that is not known."""
 

@@ -7,9 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 from tests.cli.commands import command, conjoin, spawn
 
+from conjoin import __version__
 from conjoin.cli import VERBS
+from conjoin.device import choose_device
 
 NAMES = [verb.__name__ for verb in VERBS]
 
@@ -23,9 +26,10 @@ def test_help_is_whole_sentences() -> None:
     ran = conjoin("--help")
     assert ran.code == 0
     lines = {line.split()[0]: line for line in ran.out.partition("Commands:")[2].splitlines() if line.strip()}
-    for name in "demo datasets fetch inspect split forms train rank ask score similar export".split():  # noqa: SIM905
-        assert lines[name].endswith("."), lines[name]
-        assert not lines[name].endswith("..."), lines[name]
+    assert set(NAMES) <= set(lines)
+    for line in lines.values():
+        assert line.endswith("."), line
+        assert not line.endswith("..."), line
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -70,8 +74,25 @@ def test_wrong_words_exit_with_2_and_say_what_was_meant(words: list[str], messag
 def test_version() -> None:
     ran = conjoin("--version")
     assert ran.code == 0
-    assert ran.out.startswith("conjoin 0.")
-    assert "torch" in ran.out
+    assert ran.out.startswith(f"conjoin {__version__} (torch {torch.__version__}; ")
+    assert choose_device().reason in ran.out
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("conjoin tr", ["train"]), ("conjoin train wn", ["wn18rr", "wn18"]), ("conjoin inspect at", ["atlas"])],
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_verbs_and_datasets(shell: str, line: str, offered: list[str]) -> None:
+    asked = {"bash": {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}}.get(
+        shell, {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    )
+    ran = spawn(_CONJOIN_COMPLETE=f"complete_{shell}", **asked)
+    assert ran.code == 0, ran.err
+    assert all(word in ran.out for word in offered)
+    assert "kinship" not in ran.out
+    script = spawn(_CONJOIN_COMPLETE=f"source_{shell}")
+    assert "_CONJOIN_COMPLETE=complete_" in script.out
 
 
 def test_failures_of_the_system_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

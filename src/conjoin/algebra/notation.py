@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from inspect import isabstract
 from types import MappingProxyType
 from typing import Any
 
+from conjoin import plugins
 from conjoin.algebra.forms import ComplEx, FiveStar, Form, Pair
 from conjoin.algebra.ties import Tie, conj, zero
 from conjoin.errors import FormError, did_you_mean, unknown
@@ -96,7 +98,33 @@ def _base(name: str) -> Form:
         return families[name.casefold()]()
     if name.casefold() in folded:
         return folded[name.casefold()]
-    raise unknown("form", name, [*FORMS, *FAMILIES], way_out="`conjoin forms` lists them all.")
+    announced = plugins.names("form")
+    for known in announced:
+        if known.casefold() == name.casefold():
+            return added(known)
+    raise unknown("form", name, [*FORMS, *FAMILIES, *announced], way_out="`conjoin forms` lists them all.")
+
+
+def added(name: str) -> Form:
+    """The form that another package has announced as `name`: a value, or a family, which stands for itself untied.
+
+    Runs keep a form as text, so a family must be found by its own name.
+    """
+    value = plugins.load("form", name)
+    if isinstance(value, type) and issubclass(value, Form) and not isabstract(value):
+        if value.__name__ != name:
+            raise plugins.broken("form", name, f"a family is announced under its own name, {value.__name__}")
+        if value.__name__ in FAMILIES:
+            raise plugins.broken("form", name, "that family is built in")
+        return value()
+    if not isinstance(value, Form):
+        raise plugins.broken("form", name, f"it is {type(value).__name__}, not a form")
+    family = FAMILIES.get(value.family) or (
+        plugins.load("form", value.family) if value.family in plugins.names("form") else None
+    )
+    if family is not type(value):
+        raise plugins.broken("form", name, f"its family is not announced: add {value.family} to conjoin.forms")
+    return value
 
 
 def _items(body: str, text: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from conjoin.cli import (
     demo,
     figures,
     graphs,
+    importing,
     large,
     mining,
     patterns,
@@ -71,6 +72,7 @@ INTERRUPTED = 130
 
 for verb in VERBS:
     app.command()(verb)
+app.command("import")(importing.import_model)
 studies.study_app.command("plan")(planning.plan)
 app.add_typer(studies.study_app, name="study")
 app.add_typer(benching.bench_app, name="bench")

@@ -219,7 +219,7 @@ def find(
     k: Most = 10,
     json: opt.Json = False,
 ) -> None:
-    """Find a name: by its beginning, the beginning of its words, a part, or misspelt.
+    """Find a name by a part of it, misspelt or not.
 
     \b
     conjoin find runs/atlas 'untied stat'

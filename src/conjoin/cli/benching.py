@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from conjoin.bench.training import Effort
 
 bench_app = typer.Typer(
-    help="Speed and memory, measured side by side with plain PyTorch and PyKEEN on this machine.",
+    help="Measure speed and memory, beside plain PyTorch and PyKEEN.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from conjoin.serve.predictor import Predictor
 
 figure_app = typer.Typer(
-    help="Pictures of what a trained run does: a relation on the Riemann sphere, the plane of a tie.",
+    help="Pictures of a trained run: a relation on the sphere, a tie.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from conjoin.cli import options as opt
 from conjoin.cli.screen import Watcher, emit, percent, say, show, show_table, shown
 
+Found = TypeVar("Found")
+
 
 def datasets(*, json: opt.Json = False) -> None:
     """List the datasets that have a name, and where they lie."""
-    from conjoin.graph.named.catalogue import catalogue
+    from conjoin.graph.named.catalogue import dataset, every_name
     from conjoin.graph.named.datasets import locate
 
-    records = [(record, locate(record.name)) for record in catalogue().values()]
+    records = [(record, locate(record.name)) for record in usable(every_name(), dataset)]
     if json:
         emit(
             {
@@ -45,6 +48,19 @@ def datasets(*, json: opt.Json = False) -> None:
         for record, folder in records
     ]
     show_table("Where they lie", ("name", "where", "licence"), places, left=3)
+
+
+def usable(names: Iterable[str], find: Callable[[str], Found]) -> list[Found]:
+    """What is found under each name; what another package has broken is said and left out."""
+    from conjoin.errors import BrokenPlugin
+
+    found = []
+    for name in names:
+        try:
+            found.append(find(name))
+        except BrokenPlugin as error:
+            say(f"left out: {error}")
+    return found
 
 
 def fetch(
@@ -212,24 +228,28 @@ def forms(
     \b
     conjoin train atlas --form "FiveStar(c=conj(b), d=-conj(a))"
     """
-    from conjoin.algebra.notation import FORMS, SYMBOLS
+    from conjoin import plugins
+    from conjoin.algebra.notation import FORMS, SYMBOLS, added
 
+    others = [name for name in plugins.names("form") if name not in FORMS]
+    listed_forms = {**FORMS, **dict(usable(others, lambda name: (name, added(name))))}
     if json:
         listed = [
             {
                 "name": name,
                 "paper": SYMBOLS.get(name),
+                "package": plugins.origin("form", name) if name in others else None,
                 "form": str(form),
                 "slots": list(form.SLOTS),
                 "stored": list(form.stored),
                 "options": form.options,
                 "parameters_per_relation": form.reals(rank),
             }
-            for name, form in FORMS.items()
+            for name, form in listed_forms.items()
         ]
         emit({"rank": rank, "forms": listed})
         return
-    rows = [(name, SYMBOLS.get(name, ""), str(form), f"{form.reals(rank):,}") for name, form in FORMS.items()]
+    rows = [(name, SYMBOLS.get(name, ""), str(form), f"{form.reals(rank):,}") for name, form in listed_forms.items()]
     show_table(
         f"Forms, and the reals that a relation owns at rank {rank}", ("name", "paper", "form", "reals"), rows, left=3
     )

@@ -53,7 +53,7 @@ def ingest(
     blank_nodes: opt.BlankNodes = "keep",
     json: opt.Json = False,
 ) -> None:
-    """Make a stored graph of files that are too large to read at once.
+    """Make a stored graph of files too large to read at once.
 
     Repeated facts go, names get numbers, twins stay on one side of the split. The result is the same for any number of
     threads and any memory limit, and the same as `conjoin train FILE` makes of the file itself. It can be named

@@ -25,7 +25,9 @@ def explain(
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
-    """Say which training facts support an answer, and how its ends are linked.
+    """Say which training facts support an answer.
+
+    And how its ends are linked.
 
     \b
     conjoin explain runs/atlas Austria borders Italy

@@ -18,11 +18,20 @@ if TYPE_CHECKING:
     from conjoin.graph.graph import Graph
     from conjoin.signals import Stop
 
+
+def dataset_names(incomplete: str) -> list[str]:
+    """What a shell may offer where a graph is asked for; without a match it offers files."""
+    from conjoin.graph.named.catalogue import every_name
+
+    return [name for name in every_name() if name.startswith(incomplete.lower())]
+
+
 GraphArgument = Annotated[
     str,
     typer.Argument(
         metavar="GRAPH",
         help="A dataset's name (`conjoin datasets`), a folder with train/valid/test files, or one file.",
+        autocompletion=dataset_names,
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as written by `conjoin train`.")]

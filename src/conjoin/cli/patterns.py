@@ -32,10 +32,10 @@ def patterns(
     blank_nodes: opt.BlankNodes = "keep",
     json: opt.Json = False,
 ) -> None:
-    """Find the patterns of every relation, with support and confidence.
+    """Find the patterns of every relation.
 
-    Symmetric, antisymmetric, inverse pairs, compositions of two relations (also read backwards), hierarchies and
-    cardinality. All splits are counted; self-loops are not.
+    With support and confidence: symmetric, antisymmetric, inverse pairs, compositions of two relations (also read
+    backwards), hierarchies and cardinality. All splits are counted; self-loops are not.
 
     \b
     conjoin patterns wn18rr
@@ -148,7 +148,9 @@ def synth(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
     json: opt.Json = False,
 ) -> None:
-    """Make a graph whose patterns are known exactly, and see whether `conjoin patterns` finds them.
+    """Make a graph whose patterns are known exactly.
+
+    To see whether `conjoin patterns` finds them and which forms learn them.
 
     The graph can also be used without a folder, by its name, wherever a graph is asked for.
 

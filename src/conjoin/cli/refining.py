@@ -92,10 +92,10 @@ def fold(
     delimiter: opt.Delimiter = None,
     json: opt.Json = False,
 ) -> None:
-    """Fold new entities into a trained run, from their facts, without training the rest again.
+    """Fold new entities into a trained run, from their facts.
 
-    Every row that was there stays as it is. Facts among known entities are remembered, but change no number: to learn
-    from them, go on training with `conjoin train GRAPH --from RUN`.
+    The rest is not trained again: every row that was there stays as it is. Facts among known entities are remembered,
+    but change no number: to learn from them, go on training with `conjoin train GRAPH --from RUN`.
 
     \b
     conjoin fold runs/atlas new-facts.tsv -o runs/atlas-2

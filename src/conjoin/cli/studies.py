@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conjoin.study.work import Outcome
 
 study_app = typer.Typer(
-    help="A study: datasets × forms × seeds from one file, run, watched and reported.",
+    help="Datasets × forms × seeds from one file: run, watch, report.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -32,7 +32,9 @@ def tune(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the settings to this TOML file too.")] = None,
     json: opt.Json = False,
 ) -> None:
-    """Search settings by MRR on valid, and print them as a block that `train --settings` and a study read.
+    """Search settings by MRR on valid.
+
+    Prints them as a block that `train --settings` and a study read.
 
     What is done is in the storage. Ctrl-C or SIGTERM finish the step and exit with 130 or 143; the trial under way is
     put back and is the first one when the same command goes on.

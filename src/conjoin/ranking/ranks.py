@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from conjoin.files import replacing, sha256_of
 
 Ids = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-Ties = Literal["pessimistic", "realistic", "optimistic"]
 TIES: dict[str, float] = {"pessimistic": 1.0, "realistic": 0.5, "optimistic": 0.0}
 ASKED = ["head", "relation", "tail", "direction", "candidates"]
 COUNTED = ["better", "tied"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from conjoin.errors import RunError
 from conjoin.files import read_json
-from conjoin.graph.named.catalogue import catalogue, dataset, same_name
+from conjoin.graph.named.catalogue import dataset, is_named
 from conjoin.report.stats import Moments
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
@@ -181,7 +181,7 @@ def _counts(study: Study, root: Path, name: str) -> Mapping[str, int]:
     if facts := graph_facts(study, name, root):
         return {key: int(facts[key]) for key in COUNTED}
     graph = study.datasets[name].graph
-    if any(same_name(graph, known) for known in catalogue()):
+    if is_named(graph):
         return {key: getattr(dataset(graph).counts, key) for key in COUNTED}
     return {}
 
@@ -191,5 +191,5 @@ def _not_here(study: Study, name: str) -> str:
     if not lacking(study, name):
         return ""
     graph = study.datasets[name].graph
-    named = any(same_name(graph, known) for known in catalogue())
-    return f"data not here: conjoin fetch {dataset(graph).name}" if named else f"data not here: {graph} does not exist"
+    reason = f"conjoin fetch {dataset(graph).name}" if is_named(graph) else f"{graph} does not exist"
+    return f"data not here: {reason}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from conjoin.errors import RunError
 from conjoin.files import read_json
-from conjoin.graph.named.catalogue import catalogue, dataset, same_name
+from conjoin.graph.named.catalogue import dataset, is_named, same_name
 from conjoin.study.schedule import Standing, graph_facts, standing
 from conjoin.study.speeds import Speed, family_of
 from conjoin.study.study import Cell, Study
@@ -140,7 +140,7 @@ def estimator(
 
 def _size(study: Study, name: str, root: Path) -> Sizes | None:
     graph = study.source(name)
-    if any(same_name(graph, known) for known in catalogue()):
+    if is_named(graph):
         return Sizes(**vars(dataset(graph).counts))
     facts = graph_facts(study, name, root)
     return Sizes(**{key: facts[key] for key in Sizes.__dataclass_fields__}) if facts else None

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from conjoin.errors import ConjoinError, RunError
 from conjoin.files import read_json, read_sealed
-from conjoin.graph.named.catalogue import catalogue, dataset, same_name
+from conjoin.graph.named.catalogue import dataset, is_named
 from conjoin.graph.named.datasets import locate
 from conjoin.graph.synthetic import is_synthetic
 from conjoin.study.folder import RunFolder
@@ -118,7 +118,7 @@ def lacking(study: Study, name: str) -> str:
     graph = study.source(name)
     if is_synthetic(graph):
         return ""
-    if any(same_name(graph, known) for known in catalogue()):
+    if is_named(graph):
         record = dataset(graph)
         try:
             here = locate(record.name) is not None

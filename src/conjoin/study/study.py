@@ -50,7 +50,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from conjoin.graph.named.catalogue import catalogue, same_name
+from conjoin.graph.named.catalogue import is_named, same_name
 from conjoin.graph.synthetic import is_synthetic
 from conjoin.learn.recipe import Recipe
 from conjoin.study.run import Run, Weights
@@ -259,11 +259,7 @@ class Study:
     def source(self, dataset: str) -> str:
         """What to load for a dataset: a catalogue name, a synthetic graph, or a path seen from the study's file."""
         graph = self.datasets[dataset].graph
-        return (
-            graph
-            if is_synthetic(graph) or any(same_name(graph, name) for name in catalogue())
-            else str(self.file.parent / graph)
-        )
+        return graph if is_synthetic(graph) or is_named(graph) else str(self.file.parent / graph)
 
     def rows_in(self, group: str) -> tuple[Row, ...]:
         """The rows that the table of a group shows."""

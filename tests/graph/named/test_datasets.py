@@ -82,8 +82,7 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 def _use(monkeypatch: pytest.MonkeyPatch, record: Dataset = TOY, *mirrors: Mirror) -> None:
     chosen = replace(record, mirrors=mirrors)
-    for module in (records, datasets):
-        monkeypatch.setattr(module, "catalogue", lambda: {chosen.name: chosen})
+    monkeypatch.setattr(records, "catalogue", lambda: {chosen.name: chosen})
 
 
 @pytest.fixture(autouse=True)
@@ -358,8 +357,7 @@ def test_a_path_that_is_not_there_is_not_taken_for_a_name() -> None:
 
 @pytest.fixture
 def real(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (records, datasets):
-        monkeypatch.setattr(module, "catalogue", REAL)
+    monkeypatch.setattr(records, "catalogue", REAL)
 
 
 REAL = records.catalogue

@@ -20,8 +20,9 @@ import numpy as np
 from conjoin.errors import GraphError
 from conjoin.graph.files.parquet import read_parquet
 from conjoin.graph.files.rdf import blank_scope, read_ntriples, read_turtle
+from conjoin.graph.files.readers import read_added
 from conjoin.graph.files.report import SAMPLES, ReadOptions, ReadReport, Sink, Triples
-from conjoin.graph.files.source import AnyPath, format_of, opened, without_mark
+from conjoin.graph.files.source import FORMATS, AnyPath, format_of, opened, without_mark
 from conjoin.graph.files.tables import Layout, read_text_table
 from conjoin.progress import Track, silent
 
@@ -146,6 +147,8 @@ def flow_triples(
         with opened(path) as stream:
             if file_format == "Turtle":
                 read_turtle(stream, sink, scope)
+            elif file_format not in FORMATS.values():
+                read_added(file_format, stream, sink)
             else:
                 blocks = track(_blocks(stream, sink.file), f"read {os.path.basename(path)}", _expected_blocks(path))  # noqa: PTH119
                 if file_format == "N-Triples":

@@ -11,7 +11,7 @@ from conjoin.errors import GraphError
 from conjoin.graph.files.labels import read_labels_with_report
 from conjoin.graph.files.readers import PLAIN, read_triples
 from conjoin.graph.files.report import ReadOptions, Triples
-from conjoin.graph.files.source import FORMATS, KNOWN_SUFFIXES, AnyPath, split_name
+from conjoin.graph.files.source import AnyPath, is_known, known_suffixes, split_name
 from conjoin.graph.files.store import STORED, open_graph
 from conjoin.graph.graph import SPLITS, Graph, Split, Vocabulary
 
@@ -78,7 +78,7 @@ def split_files(folder: AnyPath) -> dict[Split, Path]:
     if "train" not in found:
         shown = ", ".join(file.name for file in files[:20]) + (", …" if len(files) > 20 else "")
         raise GraphError(
-            f"{folder}: no train file, which is named train with one of the suffixes {KNOWN_SUFFIXES}. "
+            f"{folder}: no train file, which is named train with one of the suffixes {known_suffixes()}. "
             + (f"There are {shown}" if files else "The folder has no files")
         )
     return found
@@ -86,7 +86,7 @@ def split_files(folder: AnyPath) -> dict[Split, Path]:
 
 def _is_split(file: Path, split: Split) -> bool:
     stem, suffix, _ = split_name(file)
-    return suffix in FORMATS and stem.lower() in SPLIT_NAMES[split]
+    return stem.lower() in SPLIT_NAMES[split] and is_known(suffix)
 
 
 def beside(folder: Path, stem: str) -> Path | None:

@@ -10,12 +10,15 @@ UTF-8, or broken RDF. Duplicates are kept. The policy for RDF is that of `conjoi
 from __future__ import annotations
 
 import os
+import zlib
+from typing import BinaryIO
 
-from conjoin.errors import GraphError
+from conjoin import plugins
+from conjoin.errors import ConjoinError, GraphError
 from conjoin.graph.files.parquet import read_parquet
 from conjoin.graph.files.rdf import blank_scope, read_ntriples, read_turtle
 from conjoin.graph.files.report import HOW_TO_SKIP, Problem, ReadOptions, ReadReport, Sink, Triples
-from conjoin.graph.files.source import AnyPath, format_of, opened, split_name, text_lines
+from conjoin.graph.files.source import FORMATS, AnyPath, format_of, opened, split_name, text_lines
 from conjoin.graph.files.tables import read_text_table
 
 __all__ = ["HOW_TO_SKIP", "Problem", "ReadOptions", "ReadReport", "Triples", "read_triples"]
@@ -42,12 +45,25 @@ def read_triples(
                 read_turtle(stream, sink, scope)
             elif file_format == "N-Triples":
                 read_ntriples(text_lines(stream, sink.file), sink, scope)
+            elif file_format not in FORMATS.values():
+                read_added(file_format, stream, sink)
             else:
                 read_text_table(text_lines(stream, sink.file), file_format, sink)
     report = sink.report()
     if not report.triples and not may_be_empty:
         raise GraphError(nothing(report))
     return sink.triples, report
+
+
+def read_added(name: str, stream: BinaryIO, sink: Sink) -> None:
+    """Let another package's reader, a function of the unpacked bytes and the sink, read a file."""
+    read = plugins.load("reader", name)
+    try:
+        read(stream, sink)
+    except (ConjoinError, OSError, EOFError, zlib.error):
+        raise
+    except Exception as error:
+        raise plugins.broken("reader", name, f"{type(error).__name__} in {sink.file}: {error}") from error
 
 
 def nothing(report: ReadReport) -> str:

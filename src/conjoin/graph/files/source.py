@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from conjoin import plugins
 from conjoin.errors import GraphError
 
 AnyPath = str | os.PathLike[str]
 FORMATS = {".txt": "TSV", ".tsv": "TSV", ".csv": "CSV", ".parquet": "Parquet", ".nt": "N-Triples", ".ttl": "Turtle"}
-KNOWN_SUFFIXES = f"{', '.join(FORMATS)}, each also with .gz"
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 GZIP_MAGIC = b"\x1f\x8b"
@@ -37,9 +37,19 @@ def split_name(path: AnyPath) -> tuple[str, str, bool]:
 def format_of(path: AnyPath) -> str:
     """The format a file's suffix stands for."""
     suffix = split_name(path)[1]
-    if suffix not in FORMATS:
-        raise GraphError(f"{os.fspath(path)}: the suffix {suffix!r} is no known format; known are {KNOWN_SUFFIXES}")
-    return FORMATS[suffix]
+    if not is_known(suffix):
+        raise GraphError(f"{os.fspath(path)}: the suffix {suffix!r} is no known format; known are {known_suffixes()}")
+    return FORMATS.get(suffix) or suffix.removeprefix(".")
+
+
+def is_known(suffix: str) -> bool:
+    """Is there a reader for files of this suffix, ours or another package's?"""
+    return suffix in FORMATS or suffix.removeprefix(".") in plugins.names("reader")
+
+
+def known_suffixes() -> str:
+    """All suffixes, for messages."""
+    return f"{', '.join([*FORMATS, *(f'.{name}' for name in plugins.names('reader'))])}, each also with .gz"
 
 
 @contextmanager

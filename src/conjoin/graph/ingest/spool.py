@@ -13,7 +13,6 @@ from conjoin.graph.files.source import AnyPath
 from conjoin.progress import Track, silent
 
 ROW_GROUP = 200_000
-KINDS = ("any", "entity", "relation")
 GIVEN = -1
 """The rank of labels that were given beside the triples: they win over those inside RDF."""
 

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from types import MappingProxyType
+from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import Any
 
-from conjoin.errors import unknown
+from conjoin import plugins
+from conjoin.errors import ConjoinError, unknown
 from conjoin.graph.graph import SPLITS, Split
 from conjoin.graph.named.archives import Package
 from conjoin.graph.named.download import Checksum
@@ -56,7 +58,10 @@ class Packaging:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset that has a name. `packagings` are accepted by their counts where the bytes differ."""
+    """A dataset that has a name. `packagings` are accepted by their counts where the bytes differ.
+
+    `folder` is where a package that adds the dataset may hold its files.
+    """
 
     name: str
     title: str
@@ -67,6 +72,10 @@ class Dataset:
     mirrors: tuple[Mirror, ...] = ()
     packagings: tuple[Packaging, ...] = ()
     embedded: bool = False
+    folder: Path | None = None
+
+
+RECORD = "dataset.toml"
 
 
 @cache
@@ -95,7 +104,33 @@ def dataset(name: str) -> Dataset:
     for record in catalogue().values():
         if same_name(record.name, name):
             return record
-    raise unknown("dataset", name, catalogue(), way_out=f"Datasets are {', '.join(catalogue())}.")
+    for known in plugins.names("dataset"):
+        if same_name(known, name):
+            return added(known)
+    raise unknown("dataset", name, every_name(), way_out=f"Datasets are {', '.join(every_name())}.")
+
+
+def every_name() -> list[str]:
+    """The names of all datasets, ours first."""
+    return [*catalogue(), *(name for name in plugins.names("dataset") if name not in catalogue())]
+
+
+def is_named(name: str) -> bool:
+    """Is this the name of a dataset?"""
+    return any(same_name(name, known) for known in every_name())
+
+
+def added(name: str) -> Dataset:
+    """The dataset that another package has announced: a Python package with a dataset.toml, a record as ours are."""
+    home = plugins.load("dataset", name)
+    if not isinstance(home, ModuleType) or not home.__file__:
+        raise plugins.broken("dataset", name, "announce the Python package that holds its dataset.toml")
+    folder = Path(home.__file__).parent
+    try:
+        record = tomllib.loads((folder / RECORD).read_text(encoding="utf-8"))
+        return _dataset(name, record | {"folder": folder}, {})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ConjoinError) as error:
+        raise plugins.broken("dataset", name, f"{folder / RECORD}: {type(error).__name__}: {error}") from error
 
 
 def same_name(one: str, other: str) -> bool:

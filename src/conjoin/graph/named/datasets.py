@@ -17,7 +17,7 @@ from conjoin.graph.files.report import ReadOptions
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import SPLITS, Graph
 from conjoin.graph.named.archives import extract, package_archive
-from conjoin.graph.named.catalogue import Counts, Dataset, Mirror, catalogue, dataset, same_name
+from conjoin.graph.named.catalogue import Counts, Dataset, Mirror, dataset, every_name, is_named, same_name
 from conjoin.graph.named.download import Mismatch, download
 from conjoin.graph.split import split_graph
 from conjoin.graph.synthetic import Plan, is_synthetic, plant
@@ -75,12 +75,12 @@ def load(
     if is_synthetic(word):
         return plant(Plan.parse(word)).graph
     path = Path(word).expanduser()
-    named = isinstance(name_or_path, str) and any(same_name(word, known) for known in catalogue()) and path.name == word
+    named = isinstance(name_or_path, str) and path.name == word and is_named(word)
     if not named and (path.exists() or path.name != word):
         return read_graph(path, options=options, labels=labels, split=split)
     if not named:
-        way_out = f"Datasets are {', '.join(catalogue())}. If a path is meant: {path.absolute()} does not exist."
-        raise unknown("dataset", word, catalogue(), way_out=way_out)
+        way_out = f"Datasets are {', '.join(every_name())}. If a path is meant: {path.absolute()} does not exist."
+        raise unknown("dataset", word, every_name(), way_out=way_out)
     record = dataset(word)
     folder = locate(record.name)
     if folder is None and not fetch:
@@ -95,6 +95,8 @@ def _folders(record: Dataset) -> Iterator[Path]:
     if record.embedded:
         yield Path(str(resources.files("conjoin.graph").joinpath("data", record.name)))
         return
+    if record.folder is not None and not _flaw(record.folder):
+        yield record.folder
     roots = [cache_folder()]
     if chosen := os.environ.get("CONJOIN_DATA"):
         roots.insert(0, Path(chosen).expanduser())

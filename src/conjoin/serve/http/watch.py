@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-Log = Callable[..., None]
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 

@@ -1,0 +1,1 @@
+"""A form, a reader and a dataset for conjoin."""

@@ -1,0 +1,1 @@
+"""Who lives where in a town of two streets, and who greets whom."""

@@ -1,0 +1,45 @@
+"""The verb that takes models from other libraries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.runs import METRICS
+from conjoin.cli.screen import Watcher, emit, number, say, show, show_table
+
+
+def import_model(
+    source: Annotated[Path, typer.Argument(metavar="FOLDER", help="What PipelineResult.save_to_directory wrote.")],
+    graph: opt.GraphArgument,
+    *,
+    out: Annotated[Path, typer.Option("-o", "--out", help="The new run folder.")],
+    python: Annotated[
+        Path, typer.Option("--pykeen", envvar="CONJOIN_PYKEEN_PYTHON", help="A Python interpreter that has PyKEEN.")
+    ],
+    json: opt.Json = False,
+) -> None:
+    """Import a ComplEx model that PyKEEN has trained.
+
+    It becomes a run like any other: rank, ask, mine, explain, calibrate, serve. The interpreter with PyKEEN unpickles
+    the model, so import only models that you trust. GRAPH is the graph it was trained on.
+
+    \b
+    conjoin import results/ my-facts/ --pykeen pykeen/bin/python -o runs/theirs
+    """
+    from conjoin.graph.named.datasets import load
+    from conjoin.serve.adopt import import_pykeen
+
+    with Watcher().watching() as watcher:
+        kept = import_pykeen(source, load(graph, track=watcher.track), out, python=python, track=watcher.track)
+    if json:
+        measured = {split: kept.result[split] for split in ("valid", "test")}
+        emit({"run": str(kept.path), "origin": kept.run.origin, **measured})
+        return
+    say(f"ComplEx of rank {kept.run.rank} from {kept.run.origin} → {kept.path}")
+    rows = [(split, *(number(kept.result[split][name]) for name in METRICS)) for split in ("valid", "test")]
+    show_table(str(kept.path), ("split", *METRICS.values()), rows)
+    show(f"Ask it: conjoin ask {kept.path} HEAD RELATION '?'")

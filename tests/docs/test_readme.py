@@ -1,0 +1,26 @@
+"""Numbers in the README come from committed results."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from conjoin.bench.results import latest, read
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_speed_is_that_of_the_newest_measurement() -> None:
+    file = latest(ROOT / "bench" / "results", "train_h200")
+    assert file
+    cells = read(file)["cells"]
+    gains = sorted(cell["plain_seconds"] / cell["seconds_per_epoch"] for cell in cells)
+    assert f"{gains[0]:.1f} to {gains[-1]:.1f} times less" in README
+    assert {cell["precision"] for cell in cells} == {"bf16"}
+
+
+def test_pages_that_are_linked_exist() -> None:
+    linked = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
+    assert len(linked) > 20
+    assert not [link for link in linked if not (ROOT / link).exists()]
