@@ -50,4 +50,7 @@ def main(file: Path | None, out: Path) -> None:
 
 if __name__ == "__main__":
     words = [Path(word) for word in sys.argv[1:]]
-    main(words[0] if words else None, words[1] if len(words) > 1 else Path("practice"))
+    try:
+        main(words[0] if words else None, words[1] if len(words) > 1 else Path("practice"))
+    except conjoin.ConjoinError as error:
+        sys.exit(f"error: {error}")

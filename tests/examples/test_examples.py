@@ -11,6 +11,13 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+def test_practice_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+    (tmp_path / "few.csv").write_text("a,r,b\nb,r,c\n")
+    program = [sys.executable, str(EXAMPLES / "practice.py"), "few.csv", "out"]
+    done = subprocess.run(program, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr[:6]) == (1, "error:"), done.stderr
+
+
 def run(name: str, *words: object, folder: Path) -> str:
     program = [sys.executable, str(EXAMPLES / name), *map(str, words)]
     done = subprocess.run(program, cwd=folder, check=False, capture_output=True, text=True)
