@@ -13,6 +13,7 @@ BEGIN, END = "<!-- counts -->", "<!-- /counts -->"
 TITLES = {
     "kills": "Training killed at random moments",
     "studies": "Studies killed at random moments",
+    "ingestion": "Ingestion killed at random moments",
     "power": "Power cuts between any two operations of a run",
     "storage": "Disks that fill up",
     "corruption": "Damaged files",

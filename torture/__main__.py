@@ -23,6 +23,12 @@ def _studies(place: Path) -> Counts:
     return kill_study(place, kills=30)
 
 
+def _ingestion(place: Path) -> Counts:
+    from torture.kills import kill_ingest
+
+    return kill_ingest(place, kills=50)
+
+
 def _power(place: Path) -> Counts:
     from torture.power import cut_everywhere
 
@@ -77,6 +83,7 @@ MEMORY = Path("/dev/shm")
 PARTS: dict[str, Callable[[Path], Counts]] = {
     "kills": _kills,
     "studies": _studies,
+    "ingestion": _ingestion,
     "power": _power,
     "storage": _storage,
     "corruption": _corruption,

@@ -1,9 +1,10 @@
-"""Training and studies killed and interrupted at random moments, ended, and compared with an undisturbed one."""
+"""Training, studies and ingestion killed at random moments, ended, and compared with what was left alone."""
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import time
 from contextlib import suppress
@@ -159,6 +160,39 @@ def kill_study(place: Path, *, kills: int) -> Counts:
     assert broken == whole
     assert not list(root.rglob("*.part"))
     return {"SIGKILL": kills, "runs of the study": len(broken), "runs that ended otherwise than undisturbed": 0}
+
+
+def kill_ingest(place: Path, *, kills: int) -> Counts:
+    """An ingestion killed `kills` times and started once more leaves the files of one left alone, and nothing else."""
+    chance, log = random.Random(2), place / "log"
+    facts = place / "facts.tsv"
+    numbers = [[chance.randrange(high) for high in (3000, 20, 3000)] for _ in range(40_000)]
+    facts.write_text("".join(f"e{head}\tr{relation}\te{tail}\n" for head, relation, tail in numbers), encoding="utf-8")
+    words = ("ingest", facts, "-o")
+    whole, broken = place / "whole" / "graph", place / "broken" / "graph"
+    for folder in (whole, broken):
+        folder.parent.mkdir()
+    conjoin(*words, place / "first", log=log)
+    began = time.monotonic()
+    conjoin(*words, whole, log=log)
+    lasted, killed = time.monotonic() - began, 0
+    while killed < kills:
+        process = start(*words, broken, log=log)
+        time.sleep(chance.uniform(0, lasted))
+        code, said = signalled(process, log, signal.SIGKILL)
+        assert code in (0, -signal.SIGKILL), said
+        killed += code != 0
+        if broken.exists():
+            assert _files(broken) == _files(whole), "a killed ingestion left a graph that is not whole"
+            shutil.rmtree(broken)
+    conjoin(*words, broken, log=log)
+    assert _files(broken) == _files(whole)
+    assert [file.name for file in broken.parent.iterdir()] == [broken.name], "scraps of killed ingestions stayed"
+    return {"SIGKILL": killed, "files of the graph": len(_files(whole)), "graphs other than undisturbed": 0}
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 def _ranks(folder: RunFolder) -> list[bytes]:

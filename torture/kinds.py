@@ -58,7 +58,9 @@ def specimens(place: Path) -> Path:
     conjoin("calibrate", root / "run", "--fewest", 5, log=log)
     (root / "study.toml").write_text(STUDY, encoding="utf-8")
     conjoin("study", "run", root / "study.toml", "--root", root / "results", "--device", "cpu", log=log)
+    conjoin("ingest", graph, "-o", root / "ingested", log=log)
     _half_done(graph, root / "half")
+    _sharded(root / "shards")
     _mapped(root / "run")
     _failed(root / "results")
     return root
@@ -76,6 +78,36 @@ def _half_done(graph: Path, folder: Path) -> None:
     run = Run.of(loaded, "complex", rank=4, recipe=Recipe(epochs=4, batch=200))
     with suppress(Stopped):
         execute(run, loaded, folder, conduct=Conduct(stop=lambda: next(asked) == 8))
+
+
+def _training() -> Any:
+    from conjoin.graph.graph import Graph
+    from conjoin.learn.recipe import Recipe
+    from conjoin.learn.train import Training
+    from conjoin.model.model import Model
+
+    facts = [(f"head {i % 7}", f"relation {i % 2}", f"tail {i % 5}") for i in range(35)]
+    graph = Graph.from_triples(facts)
+    model = Model("complex-conj", graph.n_entities, graph.n_relations, rank=4)
+    return Training(model, graph, Recipe(epochs=4, batch=20))
+
+
+def _sharded(folder: Path) -> None:
+    """What several processes leave: one of them writes the same files."""
+    from conjoin.learn.shards import save_shards
+
+    training = _training()
+    next(training)
+    save_shards(folder, training)
+
+
+def _shards(file: Path) -> Any:
+    from conjoin.learn.shards import load_shards
+
+    training = _training()
+    load_shards(file.parent, training)
+    state = training.step.optimizer.state_dict()["state"]
+    return [part.tolist() for part in training.model.parameters()], training.progress, str(state)
 
 
 def _mapped(run: Path) -> None:
@@ -149,7 +181,8 @@ def _graph(file: Path) -> Any:
     from conjoin.graph.files.store import open_graph
 
     graph = open_graph(file.parent)
-    return graph.name, graph.notes, graph.entities, graph.relations, graph.train.tolist(), graph.test.tolist()
+    names = [(list(words.names), list(words.labels)) for words in (graph.entities, graph.relations)]
+    return graph.name, graph.notes, names, graph.train.tolist(), graph.test.tolist()
 
 
 def _calibration(file: Path) -> Any:
@@ -209,6 +242,11 @@ KINDS = (
     Kind("calibration", "*/calibration.json", _calibration, start_of),
     Kind("graph: tables", "*/graph/*.parquet", _graph, parquet_footer),
     Kind("graph: record", "*/graph/graph.json", _graph, start_of),
+    Kind("ingested graph: arrays", "ingested/*.npy", _graph, start_of),
+    Kind("ingested graph: relations", "ingested/relations.parquet", _graph, parquet_footer),
+    Kind("ingested graph: record", "ingested/graph.json", _graph, start_of),
+    Kind("checkpoint of several processes: tensors", "shards/*/*.safetensors", _shards, safetensors_header),
+    Kind("checkpoint of several processes: index", "shards/*/*.json", _shards, start_of),
     Kind("map of the entities", "*/map-*.npz", _map, start_of, cheap=False),
     Kind("study: graph", "results/own/own/graph.json", _facts, start_of),
     Kind("study: cell", "*/cell.json", _cell, start_of, neglects=True),
@@ -217,6 +255,7 @@ KINDS = (
 UNSEALED = {
     "*/.lock": "empty",
     "half/events.jsonl": "of a run under way: made again from the checkpoint on; each line is checked in its place",
+    "ingested/*.parquet": "for other programs: Conjoin reads the arrays beside it, whose sha256 it checks",
     "graph/*.txt": "the user's own text, before a run: a run keeps its own sealed copy",
     "*.toml": "the user's own text",
 }

@@ -38,6 +38,10 @@ def test_a_study_killed_five_times_ends_the_same(memory: Path) -> None:
     record_short("studies", kills.kill_study(memory, kills=5))
 
 
+def test_an_ingestion_killed_five_times_leaves_the_same_graph(memory: Path) -> None:
+    record_short("ingestion", kills.kill_ingest(memory, kills=5))
+
+
 def test_power_cuts_lose_nothing_that_was_promised(tmp_path: Path) -> None:
     counts = power.cut_everywhere(tmp_path, every=9)
     assert int(counts["power cuts"]) > 20
