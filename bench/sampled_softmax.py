@@ -44,9 +44,12 @@ def main() -> None:
     hardware = "2cores" if device.type == "cpu" else re.sub(r"[^a-z0-9]+", "", str(machine["name"]).casefold())
     out = chosen.out or RESULTS / f"sampled_softmax_{hardware}_{date.today().isoformat()}.json"
     settings = {key: getattr(chosen, key) for key in ("data", "form", "rank", "epochs", "batch", "n3")}
-    rows: list[dict[str, Any]] = []
+    rows = _rows_of(out, settings)
+    done = {(row["negatives"], row["power"]) for row in rows}
     for size in map(int, chosen.sizes.split(",")):
         for power in [0.0] if size == ALL else map(float, chosen.powers.split(",")):
+            if (size, power) in done:
+                continue
             recipe = Recipe(
                 epochs=chosen.epochs, batch=chosen.batch, n3=chosen.n3, negatives=size, negatives_power=power
             )
@@ -54,6 +57,12 @@ def main() -> None:
             print(json.dumps(rows[-1]), flush=True)
             out.write_text(json.dumps({"machine": machine, "settings": settings, "rows": rows}, indent=2) + "\n")
     print(f"→ {out}")
+
+
+def _rows_of(file: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """What an earlier start with the same settings has measured already."""
+    before = json.loads(file.read_text()) if file.exists() else {}
+    return list(before["rows"]) if before.get("settings") == settings else []
 
 
 def measured(graph: Graph, form: str, rank: int, recipe: Recipe, device: str) -> dict[str, Any]:
