@@ -135,6 +135,6 @@ def welch_interval_of_means(a: Moments | None, b: Moments | None) -> Interval | 
     middle = a.mean - b.mean
     if variance == 0:
         return Interval(middle, middle)
-    freedom = variance**2 / sum(part**2 / (side.n - 1) for part, side in zip(parts, (a, b), strict=True))
+    freedom = 1 / sum((part / variance) ** 2 / (side.n - 1) for part, side in zip(parts, (a, b), strict=True))
     reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(variance)
     return Interval(middle - reach, middle + reach)

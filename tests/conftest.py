@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hypothesis import settings
+
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 if not Path("/dev/nvidiactl").exists():
@@ -13,3 +15,6 @@ if not Path("/dev/nvidiactl").exists():
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if "CONJOIN_DATA" not in os.environ and BESIDE.is_dir():
     os.environ["CONJOIN_DATA"] = str(BESIDE)
+
+settings.register_profile("same every time", derandomize=True)
+settings.load_profile(os.environ.get("CONJOIN_HYPOTHESIS", "same every time"))
