@@ -16,7 +16,7 @@ from tests.oracle.standings import filtered, graph_of, graphs, random_graph
 from conjoin.errors import Diverged, UnknownName
 from conjoin.graph.graph import SPLITS, Graph, Split
 from conjoin.model.model import Model
-from conjoin.ranking.rank import rank
+from conjoin.ranking.rank import KnownThere, rank
 from conjoin.ranking.ranks import Ranks
 
 BUDGETS = (None, 1, 5000, 100_000)
@@ -165,3 +165,15 @@ def test_a_bounded_ranking_holds_no_matrix_of_scores() -> None:
         rank(model, graph)
     assert budget / 8 < seen.largest <= budget
     assert seen.peak <= 2 * budget < 32 * entities * 4
+
+
+@given(graphs())
+def test_the_filter_of_a_gpu_hides_what_the_filter_of_a_cpu_hides(graph: Graph) -> None:
+    known = graph.known
+    there = KnownThere(known, torch.device("cpu"))
+    asked = np.concatenate([graph.queries(split) for split in SPLITS])
+    unknown = np.array([[graph.n_entities - 1, 0, 0], [0, 2 * graph.n_relations - 1, 0]])
+    asked = np.concatenate([asked, unknown])
+    wanted = known.pairs(asked[:, 0], asked[:, 1])
+    found = there.pairs(*(torch.from_numpy(np.ascontiguousarray(asked[:, i], dtype=np.int64)) for i in range(2)))
+    assert [part.tolist() for part in found] == [part.tolist() for part in wanted]

@@ -13,14 +13,14 @@ from conjoin.algebra.forms import Form
 from conjoin.errors import UsageError
 from conjoin.graph.graph import SPLITS, Graph
 from conjoin.learn.recipe import Optimizer
+from conjoin.model.table import CPU_BUDGET, GPU_BUDGET
 
 REAL = 4
 ID = 8
 MIB = 1 << 20
 STATES: dict[Optimizer, int] = {"adagrad": 1, "adam": 2, "sgd": 0}
 """Numbers that an optimiser keeps beside every parameter."""
-BUDGET = {"cpu": 256 * MIB, "cuda": 2048 * MIB}
-"""Bytes of a batch × entities buffer, as in `conjoin.model.table`."""
+BUDGET = {"cpu": CPU_BUDGET, "cuda": GPU_BUDGET}
 TILE = 8 * MIB
 """A tile of scores, its gradient and what the optimiser needs for it, on a CPU (`conjoin.model.tiled`)."""
 ENTITY_ROWS, SLOT_ROWS = 17, 11

@@ -27,7 +27,7 @@ def rank(model: Model, graph: Graph, split: Split = "test", *, track: Track = si
     (2, [3, 3])
     """
     parts = _parts(model, graph.queries(split))
-    known = _KnownThere(graph.known, model.device) if model.device.type == "cuda" else graph.known
+    known = KnownThere(graph.known, model.device) if model.device.type == "cuda" else graph.known
     standings = [_standing(model, known, part) for part in track(parts, f"rank {split}", len(parts))]
     better, tied, candidates = (
         np.concatenate([s[i].cpu().numpy() for s in standings] or [np.empty(0, np.int64)]) for i in range(3)
@@ -43,9 +43,9 @@ def _parts(model: Model, queries: Ids) -> list[Ids]:
 
 
 @torch.no_grad()
-def _standing(model: Model, known: Known | _KnownThere, queries: Ids) -> tuple[Tensor, Tensor, Tensor]:
+def _standing(model: Model, known: Known | KnownThere, queries: Ids) -> tuple[Tensor, Tensor, Tensor]:
     h, r, t = torch.from_numpy(np.ascontiguousarray(queries.T, dtype=np.int64)).to(model.device)
-    if isinstance(known, _KnownThere):
+    if isinstance(known, KnownThere):
         hidden = known.pairs(h, r)
     else:
         question, entity = known.pairs(queries[:, 0], queries[:, 1])
@@ -54,7 +54,7 @@ def _standing(model: Model, known: Known | _KnownThere, queries: Ids) -> tuple[T
         return model.entities.standing(model.query(h, r), t, hidden)
 
 
-class _KnownThere:
+class KnownThere:
     """The filter on a GPU, where looking up ten million pairs takes no time worth mentioning."""
 
     def __init__(self, known: Known, device: torch.device) -> None:
@@ -65,6 +65,8 @@ class _KnownThere:
 
     def pairs(self, h: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
         """All (question number, known tail) pairs of a batch of questions, flat and in order."""
+        if not len(self.keys):
+            return h[:0], h[:0]
         wanted = h * self.n_relations + r
         row = torch.searchsorted(self.keys, wanted).clamp_(max=len(self.keys) - 1)
         first = self.starts[row]

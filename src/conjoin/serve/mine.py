@@ -21,10 +21,11 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from conjoin.errors import Diverged, UsageError
+from conjoin.errors import UsageError
 from conjoin.files import replacing
 from conjoin.graph.graph import Graph, Ids
 from conjoin.graph.patterns import find_mirrors
+from conjoin.model.table import diverged
 from conjoin.progress import Track, silent
 from conjoin.serve.predictor import Predictor
 
@@ -206,7 +207,7 @@ def _above(predictor: Predictor, block: _Block, floor: float, keep: int) -> _Fou
         scores[torch.arange(len(heads), device=model.device), heads] = -torch.inf
     total = torch.logsumexp(scores, dim=1)
     if bool(torch.isnan(total).any() | (total == torch.inf).any()):
-        raise Diverged("a score is not a finite number: the model has diverged; train again with a smaller --lr")
+        raise diverged()
     offset = torch.from_numpy(block.log_room).to(scores) - total
     above = (scores > (floor - offset)[:, None]) & (scores >= block.least_score)
     row, tails = above.nonzero(as_tuple=True)

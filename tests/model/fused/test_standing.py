@@ -11,6 +11,7 @@ pytest.importorskip("triton", reason="triton is not installed: it is for Linux o
 
 from conjoin.model.fused import standing
 from conjoin.model.fused.standing import count
+from conjoin.model.table import EntityTable
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -50,3 +51,14 @@ def test_a_score_that_is_not_finite_is_noticed(bad: float) -> None:
     assert count(scores, t, (nobody, nobody), 9) is not None
     scores[1, 5] = bad
     assert count(scores, t, (nobody, nobody), 9) is None
+
+
+def test_a_table_counts_on_the_card_what_it_counts_in_blocks() -> None:
+    source = torch.Generator().manual_seed(5)
+    table = EntityTable(torch.randint(-2, 3, (50, 4), generator=source).float().to(DEVICE))
+    q = torch.randint(-2, 3, (6, 4), generator=source).float().to(DEVICE)
+    t = torch.randint(50, (6,), generator=source).to(DEVICE)
+    hidden = torch.arange(6, device=DEVICE).repeat_interleave(3), torch.arange(18, device=DEVICE)
+    wanted = EntityTable(table.weight.detach().cpu()).standing(q.cpu(), t.cpu(), (hidden[0].cpu(), hidden[1].cpu()))
+    found = table._counted(q, t, hidden)
+    assert [part.tolist() for part in found] == [part.tolist() for part in wanted]
