@@ -41,7 +41,7 @@ group = "control"
 symbol = "5★E, half rank"
 
 [defaults]
-precision = "tf32"
+precision = "bf16"
 
 [datasets."WN18RR"]
 graph = "wn18rr"
