@@ -27,6 +27,11 @@ EDGE = 96
 """Products have a multiple of this many columns: kernels 4, 6, 8, 12, 16, 24, 32 or 48 columns wide then leave no
 ragged edge, which they would round differently."""
 
+SCORED_TOGETHER = 128
+"""Questions that a CPU's products are efficient with."""
+SWEPT = 1 << 21
+"""Scores that a CPU sweeps quickly: 8 MiB."""
+
 
 class Standing(NamedTuple):
     """Where targets stand, per question: entities that score higher, that score the same, and that compete at all."""
@@ -167,8 +172,10 @@ class EntityTable(nn.Module):
         for first, scores in blocks:
             here = (entity >= first) & (entity < first + scores.shape[1])
             scores[question[here], entity[here] - first] = -torch.inf
-            better += (scores > target[:, None]).sum(dim=1)
-            tied += (scores == target[:, None]).sum(dim=1)
+            sign = (scores - target[:, None]).sign_()
+            surplus, unequal = sign.sum(dim=1), sign.abs_().sum(dim=1)
+            better += ((surplus + unequal) / 2).long()
+            tied += scores.shape[1] - unequal.long()
         return Standing(better, tied, len(self) - torch.bincount(question, minlength=len(q)))
 
     def _counted(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> Standing:
@@ -187,15 +194,21 @@ class EntityTable(nn.Module):
             if hidden is not None:
                 here = (hidden[1] >= first) & (hidden[1] < first + scores.shape[1])
                 scores[hidden[0][here], hidden[1][here] - first] = -torch.inf
-            top = torch.topk(scores, min(k, scores.shape[1]), dim=1)
+            top = torch.topk(scores.contiguous(), min(k, scores.shape[1]), dim=1)
             values, ids = torch.cat([values, top.values], dim=1), torch.cat([ids, top.indices + first], dim=1)
             order = values.argsort(dim=1, descending=True, stable=True)[:, :k]
             values, ids = values.gather(1, order), ids.gather(1, order)
         return values, ids
 
     def questions_at_once(self) -> int:
-        """How many questions to rank together so that their scores and the comparisons stay within the budget."""
-        return max(FEWEST, self.bytes_allowed // (2 * self._bytes_per_question))
+        """How many questions to rank together so that their scores and the comparisons stay within the budget.
+
+        On a CPU within the cache, too, as far as products do not become thin: every score is swept five times.
+        """
+        fitting = self.bytes_allowed // (2 * self._bytes_per_question)
+        if not self.weight.is_cuda:
+            fitting = min(fitting, max(SCORED_TOGETHER, SWEPT // len(self)))
+        return max(FEWEST, fitting)
 
     @property
     def _bytes_per_question(self) -> int:
@@ -257,7 +270,8 @@ class _Blocks:
             yield first, self._scores(start, columns)[:, first - start : first - start + wanted]
 
     def _scores(self, start: int, columns: int) -> Tensor:
-        scores = (self.q @ self.table[start : start + columns].T)[: self.questions]
+        rows = self.table[start : start + columns]
+        scores = (self.q @ rows.T if rows.is_cuda else (rows @ self.q.T).T)[: self.questions]
         low, high = torch.aminmax(scores)
         if not bool(torch.isfinite(low) & torch.isfinite(high)):
             raise diverged()
