@@ -114,7 +114,8 @@ def _reading(theme: str) -> str:
     return (
         "Seconds per epoch, medians of alternating rounds; a long epoch is extrapolated from a random part of it. "
         "*plain* is the published recipe in plain PyTorch with the same entity width, *wide* the same with the "
-        "published code's entity width, both in float32; *floor* is the larger of arithmetic and traffic at the "
+        "published code's entity width, both in float32; *together* is ours with `--together 16`: the same examples "
+        "and batch sizes, but up to 16 answers of a question side by side, scored once; *floor* is the larger of arithmetic and traffic at the "
         f"measured rates. {spread}\n"
     )
 
@@ -124,7 +125,7 @@ def _seconds(key: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 def _against(key: str, ours: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda cell: f"{cell[key] / cell[ours]:.1f}×" if cell.get(key) is not None else ""
+    return lambda cell: f"{cell[key] / cell[ours]:.1f}×" if cell.get(key) and cell.get(ours) else ""
 
 
 def _whole(key: str) -> Callable[[Mapping[str, Any]], str]:
@@ -149,12 +150,15 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         *_CELL,
         ("s/epoch", _seconds("seconds_per_epoch")),
         ("±", _spread),
+        ("together", _seconds("together_seconds")),
         ("plain", _seconds("plain_seconds")),
         ("plain / ours", _against("plain_seconds", "seconds_per_epoch")),
+        ("plain / together", _against("plain_seconds", "together_seconds")),
         ("wide", _seconds("wide_seconds")),
         ("wide / ours", _against("wide_seconds", "seconds_per_epoch")),
         ("PyKEEN", _seconds("pykeen_seconds")),
         ("PyKEEN / ours", _against("pykeen_seconds", "seconds_per_epoch")),
+        ("PyKEEN / together", _against("pykeen_seconds", "together_seconds")),
         ("floor", _seconds("floor_seconds")),
         ("of floor", lambda cell: f"{100 * cell['fraction_of_floor']:.0f} %"),
         ("examples/s", _whole("examples_per_second")),

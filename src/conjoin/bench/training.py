@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,11 @@ from conjoin.bench.rates import Rates
 from conjoin.device import matmul_precision, peak_bytes, reset_peak, synchronize
 from conjoin.errors import UnknownName
 from conjoin.graph.graph import Graph
+from conjoin.learn.order import order_of
 from conjoin.learn.presets import preset
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.train import Training
+from conjoin.model.initial import generator
 from conjoin.model.model import Model
 from conjoin.ranking.rank import rank
 
@@ -34,6 +37,8 @@ FOREVER = 1_000_000
 PROBE = 6
 """Steps of the first probe: more than what a step rehearses before it is recorded."""
 FEWEST = 3
+TOGETHER = 16
+"""Answers of a question that the contestant `together` lets stand side by side, on a CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,8 @@ def measure_training(
     path, contestants["ours"] = _ours(cell, graph, device, effort)
     contestants["ours"]()
     peak = peak_bytes(device)
+    if device.type == "cpu":
+        contestants["together"] = _together(cell, graph, device, effort)
     if plain and can_be_plain(form_of(cell.form)):
         contestants["plain"] = _plain(cell, graph, device, effort, wide=False)
         contestants["wide"] = _plain(cell, graph, device, effort, wide=True)
@@ -88,6 +95,7 @@ def measure_training(
         "entities": graph.n_entities,
         "examples": examples,
         "seconds_per_epoch": median["ours"],
+        "together_seconds": median.get("together"),
         "plain_seconds": median.get("plain"),
         "wide_seconds": median.get("wide"),
         "pykeen_seconds": pykeen.get("seconds"),
@@ -110,6 +118,28 @@ def _ours(cell: Cell, graph: Graph, device: torch.device, effort: Effort) -> tup
     training = Training(model, part, recipe_of(cell))
     training.step = probe.step
     return training.step.path, lambda: next(training).seconds / (2 * len(part.train))
+
+
+def _together(cell: Cell, graph: Graph, device: torch.device, effort: Effort) -> Callable[[], float]:
+    """Seconds per example of an epoch in groups. Only whole epochs have whole groups: their first steps are timed."""
+    recipe = replace(recipe_of(cell), together=TOGETHER)
+    model = Model(cell.form, graph.n_entities, graph.n_relations, rank=cell.rank, device=device)
+    training = Training(model, graph, recipe)
+    queries = torch.from_numpy(graph.queries("train"))
+    ordered = queries[order_of(queries, TOGETHER, generator(0, "order", 1))]
+    steps = cycle(torch.split(ordered, cell.batch)[: len(ordered) // cell.batch or 1])
+
+    def seconds(count: int) -> float:
+        start, examples = time.perf_counter(), 0
+        with training.threads():
+            for batch in islice(steps, count):
+                training.step(batch)
+                examples += len(batch)
+        return (time.perf_counter() - start) / examples
+
+    seconds(PROBE)
+    count = -(-_examples(seconds(PROBE), cell, graph, effort) // cell.batch)
+    return lambda: seconds(count)
 
 
 def _plain(cell: Cell, graph: Graph, device: torch.device, effort: Effort, *, wide: bool) -> Callable[[], float]:

@@ -63,6 +63,10 @@ def train(
     negatives_power: Annotated[
         float | None, typer.Option(help="Draw them by (1 + number of facts)^power.  [default: 0, uniform]")
     ] = None,
+    together: Annotated[
+        int | None,
+        typer.Option(help="Up to n answers of one question side by side: faster on a CPU.  [default: 1, as published]"),
+    ] = None,
     weights: Annotated[str, typer.Option(help="Which weights to report: last, or best on valid.")] = "last",
     seed: Annotated[int, typer.Option(help="Seed of the start and of the order of examples.")] = 0,
     device: opt.Device = None,
@@ -153,6 +157,7 @@ def train(
         "patience": patience,
         "negatives": negatives,
         "negatives_power": negatives_power,
+        "together": together,
     }
     given = {name: value for name, value in options.items() if value is not None}
     Recipe.from_mapping({name: value for name, value in given.items() if name != "rank"})

@@ -24,7 +24,8 @@ ask a question again; of fewer examples too few do to pay for finding them."""
 def gradients_on_cpu(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
     """Leave the gradient of `objective.loss` in the parameters' .grad; return (mean nll, penalty)."""
     entities, form, batch = model.entities, model.form, len(t)
-    h, r_asked, place, weight = _questions(h, r, model) if batch >= GROUPED else (h, r, None, 1 / batch)
+    repeated = recipe.together > 1 or batch >= GROUPED
+    h, r_asked, place, weight = _questions(h, r, model) if repeated else (h, r, None, 1 / batch)
     heads = entities.weight.detach()[h].requires_grad_()
     rows = model.relations.detach()[r_asked].requires_grad_()
     q = form.query(heads, form.unfold(rows))
@@ -70,13 +71,14 @@ def _answers(tails: Tensor, recipe: Recipe, gradient: Tensor, t: Tensor) -> Tens
 
 
 def _relations(relations: Tensor, r: Tensor, form: Form, recipe: Recipe, gradient: Tensor) -> Tensor:
-    """The penalty of the relations, each once with the weight of its questions."""
-    present, count = torch.unique(r, return_counts=True)
-    rows = relations[present].requires_grad_()
+    """The penalty of the relations, each once with the weight of its questions; few relations all together."""
+    few = len(relations) <= len(r)
+    present, count = (None, torch.bincount(r, minlength=len(relations))) if few else torch.unique(r, return_counts=True)
+    rows = (relations if present is None else relations[present]).detach().requires_grad_()
     squared = form.squared_modulus(form.unfold(rows))
     cost, slope = _penalty(squared.detach(), recipe, weight=count.to(rows.dtype).div_(len(r)))
     if squared.requires_grad:
         torch.autograd.backward(squared, slope)
         assert rows.grad is not None
-        gradient[present] = rows.grad
+        gradient[slice(None) if present is None else present] = rows.grad
     return cost

@@ -26,6 +26,8 @@ class Recipe:
 
     `negatives` > 0 samples the softmax: that many entities, shared by a batch, stand for all of them, drawn in
     proportion to (1 + number of facts)^`negatives_power`, 0 being uniform. Ranking stays exact.
+    `together` > 1 lets up to so many examples that share head and relation stand side by side in an epoch's order: a
+    CPU scores a question once for all its answers in a batch.
     `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch. With `validate_every` > 0 the
     validation split is ranked every so many epochs and the best weights are kept beside the last; `patience` > 0
     stops after so many validations without a better MRR.
@@ -48,9 +50,11 @@ class Recipe:
     patience: int = 0
     negatives: int = 0
     negatives_power: float = 0.0
+    together: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 0), ("batch", 1), ("validate_every", 0), ("patience", 0), ("negatives", 0)):
+        least_of = {"epochs": 0, "batch": 1, "validate_every": 0, "patience": 0, "negatives": 0, "together": 1}
+        for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise UsageError(f"{name} = {getattr(self, name)} is too small: it is at least {least}")
         for name in ("lr", "initial_scale"):

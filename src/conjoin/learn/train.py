@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from conjoin.device import matmul_precision, synchronize, threads_for
 from conjoin.errors import Diverged, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.negatives import Negatives
+from conjoin.learn.order import order_of
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step
 from conjoin.model.initial import generator
@@ -87,9 +88,7 @@ class Training(Iterator[Epoch]):
             raise StopIteration
         number = self.progress.epoch + 1
         synchronize(self.model.device)
-        width = self.model.entities.weight.shape[1]
-        products = 6 * self.recipe.batch * width * (self.recipe.negatives or len(self.model.entities.weight))
-        with matmul_precision(self.recipe.precision), threads_for(products), self._clock():
+        with matmul_precision(self.recipe.precision), self.threads(), self._clock():
             loss, penalty = self._pass(number)
         epoch = Epoch(number, loss, penalty, self.progress.seconds)
         every = self.recipe.validate_every
@@ -97,6 +96,11 @@ class Training(Iterator[Epoch]):
             epoch = self._validated(epoch)
         self.progress.epoch, self.progress.seconds, self.costs = number, 0.0, []
         return epoch
+
+    def threads(self) -> AbstractContextManager[None]:
+        """As many threads as the products of a step keep busy."""
+        width = self.model.entities.weight.shape[1]
+        return threads_for(6 * self.recipe.batch * width * (self.recipe.negatives or len(self.model.entities.weight)))
 
     @contextmanager
     def _clock(self) -> Iterator[None]:
@@ -107,7 +111,7 @@ class Training(Iterator[Epoch]):
             self.progress.seconds += time.perf_counter() - start
 
     def _pass(self, number: int) -> tuple[float, float]:
-        order = torch.randperm(len(self._queries), generator=generator(self.seed, "order", number))
+        order = order_of(self._queries, self.recipe.together, generator(self.seed, "order", number))
         if self._negatives:
             count = self._sampled_steps(number, order, self._negatives)
         else:

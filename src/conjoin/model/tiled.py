@@ -2,8 +2,9 @@
 
 The scores of a tile become exponentials, and their part of dq, while they are in the cache. The exponentials are
 relative to the largest score seen so far: what they lack is one factor per question, which is applied to the queries
-when the tile's gradient is made. So nothing is swept twice. Tiles that the memory limit does not let us keep until
-then are computed again.
+when the tile's gradient is made. So nothing is swept twice. Where the lengths of queries and rows say that no score is
+large, exponentials are taken as they are, which saves finding the largest. Tiles that the memory limit does not let us
+keep until then are computed again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ CACHED = 1 << 19
 half (docs/decisions/0014-tiles-on-the-cpu.md)."""
 GRAIN = 64
 """Rows of a tile come in multiples of this, so that all tiles begin at the same alignment."""
+SAFE = 50.0
+"""Scores up to here, of either sign, have exponentials whose sums stay far from the limits of float32, e^±87."""
 
 
 def tile_rows(batch: int, width: int) -> int:
@@ -44,24 +47,30 @@ def tiled_softmax(
         return scratch[first : first + rows * batch].view(rows, batch)
 
     references: list[Tensor] = []
-    reference, total, dq = q.new_full((batch,), -torch.inf), q.new_zeros(batch), torch.zeros_like(q)
+    small = bool(_longest(q) * _longest(table) <= SAFE)
+    reference, total, dq = q.new_full((batch,), 0 if small else -torch.inf), q.new_zeros(batch), torch.zeros_like(q)
     for number, rows in enumerate(tiles):
         powers = room_of(number)
         torch.mm(rows, columns, out=powers)
-        higher = torch.maximum(reference, powers.amax(dim=0))
-        powers.sub_(higher).exp_()
-        shrink = reference.sub_(higher).exp_()
-        total.mul_(shrink).add_(powers.sum(dim=0))
-        dq.mul_(shrink[:, None]).addmm_(powers.T, rows)
-        references.append(higher)
-        reference = higher.clone()
+        if small:
+            powers.exp_()
+        else:
+            higher = torch.maximum(reference, powers.amax(dim=0))
+            powers.sub_(higher).exp_()
+            shrink = reference.sub_(higher).exp_()
+            total.mul_(shrink)
+            dq.mul_(shrink[:, None])
+            reference = higher
+        total.add_(powers.sum(dim=0))
+        dq.addmm_(powers.T, rows)
+        references.append(reference.clone())
     log_total = total.log().add_(reference)
     weight = _weights(q, len(t), place)
     for number, gradient in enumerate(torch.split(out, tile)):
         powers = room_of(number)
         if number >= kept:
             torch.mm(tiles[number], columns, out=powers)
-            powers.sub_(references[number]).exp_()
+            (powers if small else powers.sub_(references[number])).exp_()
         factor = (references[number] - log_total).exp_().mul_(weight)
         torch.mm(powers, q * factor[:, None], out=gradient)
     dq.mul_((weight / total)[:, None])
@@ -70,6 +79,10 @@ def tiled_softmax(
     add_rows(out, t, asked * (-1 / len(t)))
     truth.mul_(-1 / len(t))
     return nll, dq.add_(truth) if place is None else dq.index_add_(0, place, truth)
+
+
+def _longest(rows: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(rows, dim=1).max()
 
 
 def _weights(q: Tensor, targets: int, place: Tensor | None) -> Tensor:
