@@ -115,8 +115,8 @@ def _reading(theme: str) -> str:
         "Seconds per epoch, medians of alternating rounds; a long epoch is extrapolated from a random part of it. "
         "*plain* is the published recipe in plain PyTorch with the same entity width, *wide* the same with the "
         "published code's entity width, both in float32; *together* is ours with `--together 16`: the same examples "
-        "and batch sizes, but up to 16 answers of a question side by side, scored once; *floor* is the larger of arithmetic and traffic at the "
-        f"measured rates. {spread}\n"
+        "and batch sizes, but up to 16 answers of a question side by side, scored once; *floor* is the larger "
+        f"of arithmetic and traffic at the measured rates. {spread}\n"
     )
 
 

@@ -47,7 +47,7 @@ def tiled_softmax(
         return scratch[first : first + rows * batch].view(rows, batch)
 
     references: list[Tensor] = []
-    small = bool(_longest(q) * _longest(table) <= SAFE)
+    small = _longest(q) * _longest(table) <= SAFE
     reference, total, dq = q.new_full((batch,), 0 if small else -torch.inf), q.new_zeros(batch), torch.zeros_like(q)
     for number, rows in enumerate(tiles):
         powers = room_of(number)
@@ -81,8 +81,8 @@ def tiled_softmax(
     return nll, dq.add_(truth) if place is None else dq.index_add_(0, place, truth)
 
 
-def _longest(rows: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(rows, dim=1).max()
+def _longest(rows: Tensor) -> float:
+    return float(torch.linalg.vector_norm(rows, dim=1).max())
 
 
 def _weights(q: Tensor, targets: int, place: Tensor | None) -> Tensor:
