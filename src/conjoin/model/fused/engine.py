@@ -36,7 +36,7 @@ class Tile:
         return Tile(128, 128, 64, 8, 3) if questions > 128 else Tile(128, 64, 64, 4, 4)
 
 
-UPDATED = (4, 512)
+UPDATED = (2, 512)
 """Rows and columns of the table that one program optimises."""
 
 
