@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from conjoin.learn.recipe import Recipe
-from conjoin.learn.step import Step, optimizer_for, why_not
+from conjoin.learn import step as steps
+from conjoin.learn.step import Step, optimizer_for, usual_precision, why_not
 from conjoin.model.model import Model
 
 pytest.importorskip("triton", reason="triton is not installed: it is for Linux only")
@@ -148,3 +149,13 @@ def test_a_cpu_says_that_it_computes_in_full_precision() -> None:
     step = Step(model, Recipe(precision="bf16"))
     assert "fp32, as bf16 is for GPUs" in step.path
     assert "CUDA" in str(why_not(model, Recipe(precision="bf16")))
+
+
+def test_the_usual_precision_is_the_fastest_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = torch.device("cuda")
+    monkeypatch.setattr(steps, "_lacking", lambda device: None)
+    assert usual_precision(gpu) == "bf16"
+    assert usual_precision(gpu, negatives=100) == usual_precision(gpu, processes=2) == "tf32"
+    monkeypatch.setattr(steps, "_lacking", lambda device: "triton is not installed")
+    assert usual_precision(gpu) == "tf32"
+    assert usual_precision(torch.device("cpu")) == "fp32"

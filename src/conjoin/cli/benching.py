@@ -70,7 +70,7 @@ def bench_train(
     \b
     conjoin bench train                                          the paper's settings; needs a GPU to end soon
     conjoin bench train --grid cpu --pykeen pykeen/bin/python
-    conjoin bench train wn18rr/5star-conj/500/1000/tf32 --no-plain --until 0.49
+    conjoin bench train wn18rr/5star-conj/500/1000/bf16 --no-plain --until 0.49
     """
     from conjoin.bench.cells import TRAIN_GRIDS
     from conjoin.bench.training import measure_training, time_to

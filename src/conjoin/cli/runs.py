@@ -16,6 +16,7 @@ from conjoin.cli.screen import Watcher, emit, number, say, show, show_table
 from conjoin.cli.together import shared_among
 
 if TYPE_CHECKING:
+    from conjoin.algebra.forms import Form
     from conjoin.graph.graph import Graph
     from conjoin.ranking.ranks import Ranks
     from conjoin.study.folder import RunFolder
@@ -52,7 +53,7 @@ def train(
     f2: Annotated[float | None, typer.Option(help="Weight of the quadratic penalty.  [default: 0]")] = None,
     optimizer: Annotated[str | None, typer.Option(help="adagrad, adam or sgd.  [default: adagrad]")] = None,
     initial_scale: Annotated[float | None, typer.Option(help="Deviation of the start.  [default: 0.001]")] = None,
-    precision: Annotated[str | None, typer.Option(help="fp32, or tf32 on a GPU.  [default: fp32]")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16.  [default: bf16 on a GPU]")] = None,
     validate_every: Annotated[int | None, typer.Option(help="Rank valid every n epochs.  [default: never]")] = None,
     patience: Annotated[
         int | None, typer.Option(help="Stop after n validations without a better MRR.  [default: never]")
@@ -111,7 +112,7 @@ def train(
 
     \b
     conjoin train atlas --form 5star-conj --rank 32 --epochs 20 -o runs/atlas
-    conjoin train wn18rr --form 5star-conj --preset paper --precision tf32
+    conjoin train wn18rr --form 5star-conj --preset paper
     conjoin train my-facts.csv --form complex-conj --validate-every 5 --weights best
     conjoin train my-facts-of-today.csv --from runs/my-facts --epochs 10 -o runs/my-facts-of-today
     conjoin train big/ --processes 4 --negatives 5000
@@ -120,9 +121,8 @@ def train(
     from conjoin.algebra.notation import form as form_of
     from conjoin.device import choose_device
     from conjoin.errors import UsageError
-    from conjoin.learn.presets import preset as preset_settings
     from conjoin.learn.recipe import Recipe
-    from conjoin.learn.search import read_block
+    from conjoin.learn.step import usual_precision
     from conjoin.processes import restarted
     from conjoin.serve.extend import rows_for
     from conjoin.serve.predictor import open_run, reported_weights
@@ -163,12 +163,9 @@ def train(
     Recipe.from_mapping({name: value for name, value in given.items() if name != "rank"})
     with Watcher().watching() as watcher:
         loaded = opt.load_graph(graph, options=choices, labels=labels, watcher=watcher)
-    settings: dict[str, Any] = {"rank": known.rank if known else 100, "epochs": 50, "batch": default_batch(loaded)}
-    if preset:
-        settings |= preset_settings(preset, loaded.name.casefold(), chosen_form)
-    if settings_file:
-        settings |= read_block(settings_file, loaded.name, str(chosen_form))
-    settings |= given
+    settings = {"rank": known.rank if known else 100} | settings_for(loaded, chosen_form, preset, settings_file) | given
+    usual = usual_precision(chosen.device, negatives=settings.get("negatives", 0), processes=mesh.count)
+    settings.setdefault("precision", usual)
     chosen_rank = settings.pop("rank")
     recipe = Recipe.from_mapping(settings)
     run = Run.of(
@@ -234,6 +231,19 @@ def _refuse_too_large(run: Run, folder: Path, graph: Graph, *, device: Any, limi
     # Processes on a CPU share one memory.
     free = free_bytes(device) // (1 if device.type == "cuda" else processes)
     refuse_unless_fits(Sizes.of(graph), setting, available=opt.bytes_of(limit) if limit else free)
+
+
+def settings_for(graph: Graph, form: Form, preset: str | None, file: Path | None) -> dict[str, Any]:
+    """Settings for a graph: the usual ones, over them those of a preset, over them those of a file."""
+    from conjoin.learn.presets import preset as preset_settings
+    from conjoin.learn.search import read_block
+
+    settings: dict[str, Any] = {"epochs": 50, "batch": default_batch(graph)}
+    if preset:
+        settings |= preset_settings(preset, graph.name.casefold(), form)
+    if file:
+        settings |= read_block(file, graph.name, str(form))
+    return settings
 
 
 def default_batch(graph: Graph) -> int:

@@ -15,7 +15,7 @@ from conjoin.device import recorded, too_old
 from conjoin.errors import UsageError
 from conjoin.learn.objective import gradients
 from conjoin.learn.on_cpu import gradients_on_cpu
-from conjoin.learn.recipe import Recipe
+from conjoin.learn.recipe import Precision, Recipe
 from conjoin.learn.rowwise import rowwise_step
 from conjoin.learn.update import RowUpdate
 from conjoin.model.model import Model
@@ -109,15 +109,31 @@ def why_not(model: Model, recipe: Recipe) -> str | None:
         return "precision fp32 asks for plain float32 products"
     if model.relations.dtype != torch.float32:
         return "fused kernels keep float32 weights"
-    if too_old(model.device):
+    if type(model.form) not in (ComplEx, FiveStar, Pair):
+        return f"there are no kernels for the form {model.form.family}"
+    return _lacking(model.device)
+
+
+def _lacking(device: torch.device) -> str | None:
+    """What a machine with a CUDA device lacks for fused kernels, in words."""
+    if too_old(device):
         return "fused kernels need compute capability 8.0 (Ampere) or newer"
     if find_spec("triton") is None:
         return "triton is not installed"
     if not any(map(which, ("cc", "gcc", "clang"))):
         return "triton needs a C compiler, and none was found"
-    if type(model.form) not in (ComplEx, FiveStar, Pair):
-        return f"there are no kernels for the form {model.form.family}"
     return None
+
+
+def usual_precision(device: torch.device, *, negatives: int = 0, processes: int = 1) -> Precision:
+    """The fastest products that were measured to cost no quality (studies/precision.toml), for this machine.
+
+    >>> usual_precision(torch.device("cpu"))
+    'fp32'
+    """
+    if device.type != "cuda":
+        return "fp32"
+    return "tf32" if negatives or processes > 1 or _lacking(device) else "bf16"
 
 
 def optimizer_for(model: Model, recipe: Recipe) -> torch.optim.Optimizer:
