@@ -86,7 +86,8 @@ def page(root: Path = ROOT) -> str:
         "",
         "## Card minutes",
         "",
-        "Training alone, from the seconds in `result.json`; starting, validating and ranking come on top.",
+        "Training alone, from the seconds in `result.json`; starting, validating and ranking come on top. Runs"
+        " that shared the card with others took longer than alone.",
         "",
         *card_minutes(paper, mobius),
         "",

@@ -76,11 +76,12 @@ def bench_train(
     from conjoin.bench.training import measure_training, time_to
 
     def measure(cell: Cell, place: torch.device, rates: Rates, effort: Effort, other: Other | None) -> dict[str, Any]:
-        found = measure_training(cell, place, rates=rates, effort=effort, plain=plain, other=other)
+        found: dict[str, Any] = {}
         if until is not None:
             for reached in time_to(cell, place, mrr=until, every=every, epochs=epochs):
                 found["time_to"] = reached
                 say(f"{cell}: test MRR {reached['mrr']:.4f} after {reached['training_seconds']:.1f} s of training")
+        found |= measure_training(cell, place, rates=rates, effort=effort, plain=plain, other=other)
         say(f"{cell}: {found['seconds_per_epoch']:.3g} s per epoch, {100 * found['fraction_of_floor']:.0f} % of floor")
         return found
 
