@@ -1,8 +1,8 @@
 """The gradients of a batch on a CPU, where the number of sweeps over rows counts as much as the products.
 
 The same numbers as `objective.gradients` up to rounding, with less work: a question that is asked twice in a large
-batch is scored once with twice the weight, a relation's penalty is computed once per relation, and the penalty of the
-answers, which no query depends on, needs no graph.
+batch is scored once with twice the weight, in a large batch a relation's penalty is computed once per relation, and the
+penalty of the answers, which no query depends on, needs no graph.
 """
 
 from __future__ import annotations
@@ -28,19 +28,27 @@ def gradients_on_cpu(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Reci
     h, r_asked, place, weight = _questions(h, r, model) if repeated else (h, r, None, 1 / batch)
     heads = entities.weight.detach()[h].requires_grad_()
     rows = model.relations.detach()[r_asked].requires_grad_()
-    q = form.query(heads, form.unfold(rows))
+    slots = form.unfold(rows)
+    q = form.query(heads, slots)
     entity_gradient, relation_gradient = buffer_of(entities.weight), buffer_of(model.relations)
     nll, dq = entities.softmax(q.detach(), t, out=entity_gradient, place=place)
     relation_gradient.zero_()
     cost = nll.new_zeros(())
+    outputs, slopes = [q], [dq]
     if recipe.n3 or recipe.f2:
-        squared = form.head(heads).squared()
-        cost, slope = _penalty(squared.detach(), recipe, weight=weight)
-        torch.autograd.backward((q, squared), (dq, slope))
+        penalised = [form.head(heads).squared()]
+        if batch < GROUPED:
+            penalised.append(form.squared_modulus(slots))
+        else:
+            cost = cost + _relations(model.relations.detach(), r, form, recipe, relation_gradient)
+        for squared in penalised:
+            part, slope = _penalty(squared.detach(), recipe, weight=weight)
+            cost = cost + part
+            if squared.requires_grad:
+                outputs.append(squared)
+                slopes.append(slope)
         cost = cost + _answers(entities.weight.detach()[t], recipe, entity_gradient, t)
-        cost = cost + _relations(model.relations.detach(), r, form, recipe, relation_gradient)
-    else:
-        torch.autograd.backward(q, dq)
+    torch.autograd.backward(outputs, slopes)
     for table, ids, leaf in ((entity_gradient, h, heads), (relation_gradient, r_asked, rows)):
         assert leaf.grad is not None
         add_rows(table, ids, leaf.grad)
@@ -71,14 +79,13 @@ def _answers(tails: Tensor, recipe: Recipe, gradient: Tensor, t: Tensor) -> Tens
 
 
 def _relations(relations: Tensor, r: Tensor, form: Form, recipe: Recipe, gradient: Tensor) -> Tensor:
-    """The penalty of the relations, each once with the weight of its questions; few relations all together."""
-    few = len(relations) <= len(r)
-    present, count = (None, torch.bincount(r, minlength=len(relations))) if few else torch.unique(r, return_counts=True)
-    rows = (relations if present is None else relations[present]).detach().requires_grad_()
+    """The penalty of the relations, each once with the weight of its questions."""
+    present, count = torch.unique(r, return_counts=True)
+    rows = relations[present].requires_grad_()
     squared = form.squared_modulus(form.unfold(rows))
     cost, slope = _penalty(squared.detach(), recipe, weight=count.to(rows.dtype).div_(len(r)))
     if squared.requires_grad:
         torch.autograd.backward(squared, slope)
         assert rows.grad is not None
-        gradient[slice(None) if present is None else present] = rows.grad
+        gradient[present] = rows.grad
     return cost
