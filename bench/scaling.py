@@ -50,8 +50,11 @@ def measured(processes: int, entities: int, rank: int, batch: int, steps: int) -
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     words += [__file__, "--inside", f"{entities},{rank},{batch},{steps}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    told = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
-    return {"processes": processes, "entities": entities, **json.loads(told)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{processes} processes failed:\n{done.stderr}")
+    told = done.stdout
+    return {"processes": processes, "entities": entities, **json.loads(told.splitlines()[-1])}
 
 
 def main() -> None:

@@ -141,6 +141,10 @@ def joined() -> Iterator[Mesh]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
+    # Imported later, by an optimiser say, this module would keep the process group alive as a default argument: its
+    # threads would outlive the interpreter, and now and then one of them aborts a process that has done its work.
+    import torch.distributed.nn.functional
+
     cards = torch.accelerator.device_count()
     place = int(os.environ.get("LOCAL_RANK", "0"))
     if place < cards:

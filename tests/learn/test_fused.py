@@ -159,3 +159,21 @@ def test_the_usual_precision_is_the_fastest_that_can_be_had(monkeypatch: pytest.
     monkeypatch.setattr(steps, "_lacking", lambda device: "triton is not installed")
     assert usual_precision(gpu) == "tf32"
     assert usual_precision(torch.device("cpu")) == "fp32"
+
+
+def test_spans_of_an_epoch_train_as_the_epoch_does() -> None:
+    """The last span is shorter: its steps stand in the buffers of the others."""
+    recipe = Recipe(batch=4, lr=0.1, precision="tf32")
+    asked = questions(13, 2, 22, seed=1)
+
+    def trained(span: int) -> tuple[Tensor, Tensor]:
+        model = Model("complex", 13, 2, rank=4, scale=0.3, device=DEVICE)
+        step = FusedStep(model, recipe, optimizer_for(model, recipe), tile=SMALL)
+        costs = []
+        for _ in range(2):
+            for part in torch.split(asked, span):
+                costs.append(torch.stack([step(number) for number in step.batches(part)]))
+        return model.entities.weight.detach().clone(), torch.cat(costs)
+
+    for found, wanted in zip(trained(8), trained(22), strict=True):
+        assert torch.equal(found, wanted)

@@ -36,11 +36,11 @@ class FusedStep:
         self._replay: Callable[[], None] | None = None
 
     def batches(self, queries: Tensor) -> range:
-        """Take an epoch's questions (M, 3), already in order, and return the numbers of its steps.
+        """Take questions (M, 3), already in order, an epoch's or a span of them, and return the numbers of their steps.
 
         Everything that a step reads stays on the device, where it also counts the steps: a step is then nothing but a
         replay, and between replays of a step of half a millisecond nothing can wait for the host.
-        Sorting the rows that a batch looks up here, once per epoch, is what lets the gradients of repeated rows be
+        Sorting the rows that a batch looks up here, once for all, is what lets the gradients of repeated rows be
         added in a fixed order without atomic operations.
         """
         self._bind()
@@ -59,8 +59,9 @@ class FusedStep:
         return range(count)
 
     def _take(self, inputs: Tensor) -> None:
-        if inputs.shape == self._inputs.shape:
-            self._inputs.copy_(inputs)
+        """Put the inputs where recorded steps read them. A last span has fewer, and leaves the others standing."""
+        if inputs.shape[1] == self._inputs.shape[1] and len(inputs) <= len(self._inputs):
+            self._inputs[: len(inputs)].copy_(inputs)
         else:
             self._inputs, self._costs, self._replay = inputs, torch.zeros(len(inputs), 2, device=inputs.device), None
         self._next.zero_()
@@ -134,7 +135,8 @@ class FusedStep:
     def _optimised(self, parameter: torch.nn.Parameter) -> Optimised:
         state = self.optimizer.state[parameter]
         for name in STATES[self.recipe.optimizer]:
-            state.setdefault(name, torch.zeros_like(parameter))
+            if name not in state:  # setdefault would make a whole table first, only to throw it away
+                state[name] = torch.zeros_like(parameter)
         if self.recipe.optimizer == "adam":
             state.setdefault("step", torch.zeros((), device=parameter.device))
         return Optimised(parameter.detach(), self.recipe.optimizer, self.recipe.lr, dict(state))

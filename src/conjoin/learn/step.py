@@ -60,7 +60,7 @@ class Step:
         return plain if self.recipe.precision == "fp32" else f"{plain}; fp32, as {self.recipe.precision} is for GPUs"
 
     def batches(self, queries: Tensor) -> Sequence[Tensor | int]:
-        """An epoch's questions (M, 3), in their order, as inputs of steps: for fused steps, their numbers."""
+        """Questions (M, 3), in their order, as inputs of steps: for fused steps, their numbers."""
         return self._fused.batches(queries) if self._fused else torch.split(queries, self.recipe.batch)
 
     def __call__(self, batch: Tensor | int, sample: Sample | None = None) -> Tensor:

@@ -16,11 +16,12 @@ from conjoin.device import matmul_precision, synchronize, threads_for
 from conjoin.errors import Diverged, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.negatives import Negatives
-from conjoin.learn.order import order_of
+from conjoin.learn.questions import Questions
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step
 from conjoin.model.initial import generator
 from conjoin.model.model import Model
+from conjoin.model.shared import Sample
 from conjoin.progress import Track, silent
 from conjoin.ranking.rank import rank
 
@@ -76,7 +77,7 @@ class Training(Iterator[Epoch]):
         self.best_weights: dict[str, Tensor] = {}
         self._negatives = Negatives(graph, recipe, device=model.device) if recipe.negatives else None
         self.costs: list[Tensor] = []
-        self._queries = torch.from_numpy(graph.queries("train")).to(model.device)
+        self._questions = Questions(graph.train, graph.n_relations, batch=recipe.batch, device=model.device)
 
     @property
     def finished(self) -> bool:
@@ -111,14 +112,11 @@ class Training(Iterator[Epoch]):
             self.progress.seconds += time.perf_counter() - start
 
     def _pass(self, number: int) -> tuple[float, float]:
-        order = order_of(self._queries, self.recipe.together, generator(self.seed, "order", number))
-        if self._negatives:
-            count = self._sampled_steps(number, order, self._negatives)
-        else:
-            batches = self.step.batches(self._queries[order.to(self.model.device)])
-            left, count = batches[len(self.costs) :], len(batches)
-            for batch in self.track(left, f"epoch {number}", len(left)):
-                self.costs.append(self.step(batch))
+        order = self._questions.in_order(self.recipe.together, generator(self.seed, "order", number))
+        count = -(-len(order) // self.recipe.batch)
+        left = count - len(self.costs)
+        for batch, sample in self.track(self._steps(number, order), f"epoch {number}", left):
+            self.costs.append(self.step(batch, sample))
         per_step = torch.stack(self.costs).cpu().double().numpy()
         bad = np.flatnonzero(~np.isfinite(per_step).all(axis=1))
         if len(bad):
@@ -128,21 +126,22 @@ class Training(Iterator[Epoch]):
         nll, penalty = weights @ per_step
         return float(nll), float(penalty)
 
-    def _sampled_steps(self, number: int, order: Tensor, negatives: Negatives) -> int:
-        """Do an epoch's steps. Examples are picked batch by batch: sampling is for graphs that are large.
+    def _steps(self, number: int, order: Tensor) -> Iterator[tuple[Tensor | int, Sample | None]]:
+        """What the steps of an epoch get that are not done yet, prepared a span at a time.
 
         The samples of steps that were done before are drawn again, so that the others are those of an unbroken epoch.
         """
+        done, size, negatives = len(self.costs), self.recipe.batch, self._negatives
         source = generator(self.seed, "negatives", number)
-        batches = torch.split(order.to(self.model.device), self.recipe.batch)
-        done = len(self.costs)
-        for batch in batches[:done]:
-            negatives.draw(self._queries[batch][:, 2], source)
-        left = batches[done:]
-        for batch in self.track(left, f"epoch {number}", len(left)):
-            examples = self._queries[batch]
-            self.costs.append(self.step(examples, negatives.draw(examples[:, 2], source)))
-        return len(batches)
+        for _ in range(done if negatives else 0):
+            negatives.draw(order[:0].to(self.model.device), source)  # type: ignore[union-attr]
+        for start, questions in self._questions.spans(order, done * size):
+            if self.costs:  # A step may write its costs where those of the span before stand.
+                self.costs = list(torch.stack(self.costs))
+            skipped = max(0, done - start // size)
+            targets = torch.split(questions[:, 2], size)[skipped:]
+            for batch, target in zip(self.step.batches(questions)[skipped:], targets, strict=True):
+                yield batch, negatives.draw(target, source) if negatives else None
 
     def _validated(self, epoch: Epoch) -> Epoch:
         valid = rank(self.model, self.graph, "valid", track=self.track).metrics()
