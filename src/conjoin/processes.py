@@ -44,8 +44,6 @@ class Mesh:
     rank: int = 0
     count: int = 1
     replicas: int = 1
-    among_shards: Any = None
-    among_replicas: Any = None
     board: Any = None
 
     @property
@@ -78,15 +76,15 @@ class Mesh:
 
     def total(self, x: Tensor) -> Tensor:
         """The sum over the shards, in place."""
-        return self._reduced(x, dist.ReduceOp.SUM, self.among_shards) if self.shards > 1 else x
+        return self._reduced(x, dist.ReduceOp.SUM, "shards") if self.shards > 1 else x
 
     def highest(self, x: Tensor) -> Tensor:
         """The largest over the shards, in place."""
-        return self._reduced(x, dist.ReduceOp.MAX, self.among_shards) if self.shards > 1 else x
+        return self._reduced(x, dist.ReduceOp.MAX, "shards") if self.shards > 1 else x
 
     def over_replicas(self, x: Tensor) -> Tensor:
         """The sum over the replicas, in place."""
-        return self._reduced(x, dist.ReduceOp.SUM, self.among_replicas) if self.replicas > 1 else x
+        return self._reduced(x, dist.ReduceOp.SUM, "replicas") if self.replicas > 1 else x
 
     def gathered(self, x: Tensor) -> list[Tensor]:
         """What every shard holds, in their order; all of one shape."""
@@ -94,14 +92,14 @@ class Mesh:
             return [x]
         found = [torch.empty_like(x) for _ in range(self.shards)]
         with together():
-            dist.all_gather(found, x.contiguous(), group=self.among_shards)
+            dist.all_gather(found, x.contiguous(), group=_groups.get("shards"))
         return found
 
     def from_shard(self, x: Tensor, shard: int) -> Tensor:
         """What that shard holds, in place, for the processes of the first replica."""
         if self.shards > 1:
             with together():
-                dist.broadcast(x, self.replica * self.shards + shard, group=self.among_shards)
+                dist.broadcast(x, self.replica * self.shards + shard, group=_groups.get("shards"))
         return x
 
     def agreed(self, value: float) -> float:
@@ -117,16 +115,19 @@ class Mesh:
         """The largest value of any process."""
         if self.count == 1:
             return value
-        return float(self._reduced(torch.tensor(value, dtype=torch.float64), dist.ReduceOp.MAX, None))
+        return float(self._reduced(torch.tensor(value, dtype=torch.float64), dist.ReduceOp.MAX, "all"))
 
-    def _reduced(self, x: Tensor, operation: Any, group: Any) -> Tensor:
+    def _reduced(self, x: Tensor, operation: Any, among: str) -> Tensor:
         with together():
-            dist.all_reduce(x, operation, group=group)
+            dist.all_reduce(x, operation, group=_groups.get(among))
         return x
 
 
 ALONE = Mesh()
 _current = ALONE
+_groups: dict[str, Any] = {}
+"""Whom this process talks to: other shards, other replicas; all where there is no entry. No table holds them, so that
+they end with `joined`."""
 
 
 def current() -> Mesh:
@@ -160,6 +161,7 @@ def joined() -> Iterator[Mesh]:
     _current = Mesh(rank, count, board=board)
     try:
         yield _current
+        _groups.clear()
         dist.destroy_process_group()
     finally:
         _current = ALONE
@@ -181,7 +183,8 @@ def arrange(replicas: int) -> Mesh:
         rows = [dist.new_group([r * shards + s for s in range(shards)]) for r in range(replicas)]
         columns = [dist.new_group([r * shards + s for r in range(replicas)]) for s in range(shards)]
     replica, shard = mesh.rank // shards, mesh.rank % shards
-    _current = Mesh(mesh.rank, mesh.count, replicas, rows[replica], columns[shard], mesh.board)
+    _groups.update(shards=rows[replica], replicas=columns[shard])
+    _current = Mesh(mesh.rank, mesh.count, replicas, mesh.board)
     return _current
 
 
