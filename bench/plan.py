@@ -1,8 +1,11 @@
-"""Hold the planner's memory against measured peaks: python bench/plan.py [--device cuda] [--out results.json]
+"""Hold the planner's memory against measured peaks: python bench/plan.py [--device cuda] [--only NAME] [--out FILE]
 
 Every configuration is trained and ranked by `conjoin.execute` in a process of its own, two epochs long. On a CPU the
 peak is the resident memory at its highest, less what it was before the run: with the graph loaded and a tiny run of
 the same kind done, so that every library is in memory. On a GPU it is what torch allocated at most.
+
+Results are kept as they come: a configuration that stands in FILE already is not measured again (--afresh does), and
+none is begun after --seconds.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -31,6 +35,7 @@ class Configuration:
     optimizer: str = "adagrad"
     held_out: int = 100
     validates: bool = False
+    precision: str = "fp32"
 
 
 CPU = (
@@ -43,9 +48,11 @@ CPU = (
 )
 GPU = (
     Configuration("wide table, dense scores", 1_000_000, 100, 2_000, "5star-conj", 100, 200),
-    Configuration("wide table, chunked scores", 5_000_000, 20, 4_000, "complex", 200, 1_000),
+    Configuration("bf16, wide table", 1_000_000, 100, 4_000, "5star-conj", 100, 1_000, precision="bf16"),
+    Configuration("bf16, more than a span", 20_000, 50, 3_000_000, "complex-conj", 50, 50_000, precision="bf16"),
+    Configuration("tf32, wide table", 500_000, 100, 4_000, "complex", 200, 1_000, precision="tf32"),
+    Configuration("wide table, in tiles", 2_000_000, 20, 4_000, "complex", 200, 1_000),
     Configuration("Adam, best weights kept", 1_000_000, 20, 4_000, "5star", 200, 500, "adam", 100, True),
-    Configuration("many triples", 20_000, 50, 10_000_000, "complex-conj", 50, 100_000),
     Configuration("FB15K-237 at the paper's rank", 14_541, 237, 272_115, "5star-conj", 500, 1_000, "adagrad", 17_000),
 )
 
@@ -84,6 +91,7 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
                 batch=chosen.batch,
                 optimizer=chosen.optimizer,  # type: ignore[arg-type]
                 validate_every=int(chosen.validates),
+                precision=chosen.precision,  # type: ignore[arg-type]
             )
             run = Run.of(each, chosen.form, rank=chosen.rank if number else 4, recipe=recipe)
             place = torch.device(device)
@@ -104,6 +112,7 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
         batch=chosen.batch,
         optimizer=chosen.optimizer,  # type: ignore[arg-type]
         validates=chosen.validates,
+        precision=chosen.precision,
         device=device,  # type: ignore[arg-type]
     )
     planned = memory(sizes, setting)
@@ -154,20 +163,27 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--one", help="a configuration as JSON; prints its row")
     parser.add_argument("--out", type=Path, help="write the rows there as JSON, and a table beside it as .md")
+    parser.add_argument("--only", action="append", help="a configuration's name; may be given again")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin none after so long")
+    parser.add_argument("--afresh", action="store_true", help="measure again what the file holds")
     given = parser.parse_args()
     if given.one:
         known = {field.name for field in fields(Configuration)}
         wanted = {key: value for key, value in json.loads(given.one).items() if key in known}
         print(json.dumps(measure(Configuration(**wanted), given.device)))
         return
-    rows = []
+    rows = json.loads(given.out.read_text()) if given.out and given.out.exists() and not given.afresh else []
+    began = time.monotonic()
     for chosen in CPU if given.device == "cpu" else GPU:
+        wanted = not given.only or chosen.name in given.only
+        if not wanted or chosen.name in {row["name"] for row in rows} or time.monotonic() - began > given.seconds:
+            continue
         rows.append(measured_apart(chosen, given.device))
         print(table(rows[-1:]).splitlines()[-1], flush=True)
-    if given.out:
-        given.out.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-        command = f"`python bench/plan.py --device {given.device}`"
-        given.out.with_suffix(".md").write_text(f"Written by {command}.\n\n{table(rows)}\n", encoding="utf-8")
+        if given.out:
+            given.out.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+            command = f"`python bench/plan.py --device {given.device}`"
+            given.out.with_suffix(".md").write_text(f"Written by {command}.\n\n{table(rows)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

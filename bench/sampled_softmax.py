@@ -36,6 +36,9 @@ def main() -> None:
     parser.add_argument("--sizes", default="100,500,1000,2000,5000,0", help="numbers of negatives; 0: full softmax")
     parser.add_argument("--powers", default="0,0.75", help="how negatives are drawn: (1 + facts)^power")
     parser.add_argument("--device", default=None)
+    parser.add_argument(
+        "--shared-by", type=int, default=0, help="other programs that use the card: its time is not told"
+    )
     parser.add_argument("--out", type=Path, default=None)
     chosen = parser.parse_args()
     graph = conjoin.load(chosen.data)
@@ -54,6 +57,8 @@ def main() -> None:
                 epochs=chosen.epochs, batch=chosen.batch, n3=chosen.n3, negatives=size, negatives_power=power
             )
             rows.append(measured(graph, chosen.form, chosen.rank, recipe, str(device)))
+            if chosen.shared_by:
+                rows[-1]["card_shared_by"] = chosen.shared_by
             print(json.dumps(rows[-1]), flush=True)
             out.write_text(json.dumps({"machine": machine, "settings": settings, "rows": rows}, indent=2) + "\n")
     print(f"→ {out}")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from conjoin.algebra.notation import form
+from conjoin.bench.growth import RELATIONS
+from conjoin.graph.named.catalogue import dataset
 from conjoin.plan.memory import Setting, Sizes, memory
-from conjoin.plan.plan import make_plan, sized
+from conjoin.plan.plan import sized
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 PAGES = ("docs/ingest.md", "docs/plan.md")
 BLOCK = re.compile(r"<!-- table: (?P<name>\w+) -->\n.*?<!-- /table -->", re.DOTALL)
-H200 = 141 * 10**9
 
 
 def results(pattern: str) -> list[Any]:
@@ -51,23 +53,61 @@ def plan_table() -> str:
     return "\n".join(lines)
 
 
-def paper_table() -> str:
-    """Graphs that nobody trained here, on as few H200s as hold them."""
-    lines = ["| entities | training triples | H200s | table, each | peak, each |", "|---:|---:|---:|---:|---:|"]
-    for entities, triples in ((50_000_000, 200_000_000), (100_000_000, 300_000_000), (1_000_000_000, 1_000_000_000)):
-        sizes = Sizes(entities=entities, relations=1000, train=triples)
-        setting = Setting(form=form("5star-conj"), rank=100, batch=1000, device="cuda", processes=2)
-        cards = make_plan(sizes, setting, available=H200).recommendation.shards
-        chosen = Setting(form=setting.form, rank=100, batch=1000, device="cuda", processes=cards)
-        needed = memory(sizes, chosen)
-        row = [f"{entities:,}", f"{triples:,}", str(cards), sized(needed.table), sized(needed.peak)]
-        lines.append("| " + " | ".join(row) + " |")
+class Peak(NamedTuple):
+    """A peak that another benchmark measured on a GPU, and what the planner says of the same training."""
+
+    benchmark: str
+    entities: int
+    examples: int
+    form: str
+    rank: int
+    batch: int
+    precision: str
+    planned: int
+    measured: int
+
+
+def other_peaks() -> list[Peak]:
+    """Steps and epochs on an H200, of which the benchmarks of speed kept the peak."""
+    found = []
+    for result in results("growth_h200_*.json"):
+        same = {"form": result["form"], "precision": result["precision"]}
+        for cell in result["cells"]:
+            found.append(_peak("growth", {**cell, **same, "examples": cell["batch"]}, relations=RELATIONS))
+    for theme in ("train", "tied", "saving"):
+        for cell in (cell for result in results(f"{theme}_h200_*.json") for cell in result["cells"]):
+            found.append(_peak(theme, cell, relations=dataset(cell["dataset"]).counts.relations))
+    for result in results("largest_nvidiah200_*.json"):
+        examples = result["batch"] * len(result["losses"])
+        found.append(_peak("largest", {**result, "examples": examples}, relations=1000))
+    return sorted(set(found), key=lambda peak: (-peak.measured, peak))
+
+
+def _peak(benchmark: str, cell: Mapping[str, Any], *, relations: int) -> Peak:
+    shape = {name: cell[name] for name in ("entities", "examples", "form", "rank", "batch", "precision")}
+    sizes = Sizes(entities=cell["entities"], relations=relations, train=max(1, cell["examples"] // 2))
+    setting = Setting(
+        form=form(cell["form"]), rank=cell["rank"], batch=cell["batch"], precision=cell["precision"], device="cuda"
+    )
+    return Peak(benchmark, **shape, planned=memory(sizes, setting).peak, measured=cell["peak_bytes"])
+
+
+def peaks_table() -> str:
+    """One row per training, the largest first."""
+    lines = [
+        "| benchmark | entities | questions | form | rank | batch | precision | planned | measured | off |",
+        "|---|---:|---:|---|" + "---:|" * 6,
+    ]
+    for peak in other_peaks():
+        cells = [peak.benchmark, f"{peak.entities:,}", f"{peak.examples:,}", peak.form, str(peak.rank)]
+        cells += [f"{peak.batch:,}", peak.precision, sized(peak.planned), sized(peak.measured)]
+        lines.append("| " + " | ".join([*cells, f"{100 * (peak.planned / peak.measured - 1):+.1f} %"]) + " |")
     return "\n".join(lines)
 
 
 def filled(text: str) -> str:
     """The text with every table as the results are now."""
-    tables = {"ingest": ingest_table, "plan": plan_table, "paper": paper_table}
+    tables = {"ingest": ingest_table, "plan": plan_table, "peaks": peaks_table}
 
     def fill(block: re.Match[str]) -> str:
         return f"<!-- table: {block['name']} -->\n{tables[block['name']]()}\n<!-- /table -->"

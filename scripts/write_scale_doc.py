@@ -10,8 +10,13 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from conjoin.algebra.notation import form
+from conjoin.plan.memory import Setting, Sizes, memory
+from conjoin.plan.plan import USABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "scale.md"
@@ -19,9 +24,11 @@ RESULTS = ROOT / "bench" / "results"
 BLOCK = re.compile(r"<!-- bench: (?P<name>[\w-]+) -->\n.*?<!-- /bench -->", re.DOTALL)
 CARD = 141e9
 """Bytes of one H200."""
-RESERVE = 6e9
-"""Bytes that a step, the card's own libraries and fragments of free memory take beside the tables."""
+STEP = 3e9
+"""Bytes that a step takes beside the tables: 2 GiB of scores, a tile's gradient, a span of questions."""
 WIDTH, BATCH = 200, 1000
+GRAPHS = ((10**7, 4 * 10**7), (5 * 10**7, 2 * 10**8), (10**8, 3 * 10**8), (10**9, 10**9))
+"""Entities and training triples."""
 
 
 def filled(text: str) -> str:
@@ -51,12 +58,14 @@ def sampled(result: dict[str, Any]) -> str:
     lines = [
         f"{row['negatives'] or 'all'} | {row['power']:g} | {row['share']:.1%} | {row['test_mrr']:.4f} | "
         f"{row['test_hits@1']:.3f} | {row['test_hits@10']:.3f} | {row['valid_mrr']:.4f} | "
-        f"{row['seconds_per_epoch']:.2f}"
-        for row in result["rows"]
+        + (f"{row['seconds_per_epoch']:.2f}" if not row.get("card_shared_by") else "†")
+        for row in sorted(result["rows"], key=lambda row: (row["share"], row["power"]))
     ]
+    shared = [row for row in result["rows"] if row.get("card_shared_by")]
+    note = "\n\n† Measured while other programs used the card: the time tells nothing." if shared else ""
     settings = ", ".join(f"{key} {value}" for key, value in result["settings"].items())
     head = "negatives | power | share | test MRR | Hits@1 | Hits@10 | valid MRR | s/epoch"
-    return f"{result['machine']['name']}; {settings}.\n\n{rows(head, lines)}"
+    return f"{result['machine']['name']}; {settings}.\n\n{rows(head, lines)}{note}"
 
 
 def largest(result: dict[str, Any]) -> str:
@@ -111,27 +120,63 @@ def kill_one(result: dict[str, Any]) -> str:
     )
 
 
-def paper() -> str:
-    """Bytes and cards for full softmax with Adagrad at rank 100 in float32."""
+def same_numbers(result: dict[str, Any]) -> str:
     lines = []
-    for entities in (10_000_000, 50_000_000, 100_000_000, 1_000_000_000):
-        table = 4 * WIDTH * entities
-        cards = math.ceil(2 * table / (CARD - RESERVE))
+    for row in result["rows"]:
+        real = f"{row['largest_difference']:.1g}" if row["real_numbers"] else "–"
+        lines.append(
+            f"{row['processes']} | {WORK[row['what']]} | {row['real_numbers']:,} | {real} | {row['whole_numbers']:,} | "
+            f"{row['different']}"
+        )
+    return rows("processes | compared with one process | reals | largest difference | whole numbers | different", lines)
+
+
+def by_hand(entities: int) -> tuple[float, int]:
+    """Bytes of the table in float32 at rank 100, and cards that hold it with Adagrad's memory of it."""
+    table = 4 * WIDTH * entities
+    return table, math.ceil(2 * table / (USABLE * CARD - STEP))
+
+
+def by_planner(entities: int, triples: int) -> tuple[int, int]:
+    """Cards, and bytes of each at its peak."""
+    sizes = Sizes(entities=entities, relations=1000, train=triples)
+    setting = Setting(form=form("5star-conj"), rank=WIDTH // 2, batch=BATCH, device="cuda")
+    cards = 1
+    while memory(sizes, replace(setting, processes=cards)).peak > USABLE * CARD:
+        cards += 1
+    return cards, memory(sizes, replace(setting, processes=cards)).peak
+
+
+def paper() -> str:
+    """Bytes and cards for full softmax with Adagrad, by hand and by the planner."""
+    lines = []
+    for entities, triples in GRAPHS:
+        table, cards = by_hand(entities)
+        planned, peak = by_planner(entities, triples)
         flops = 8 * BATCH * entities * WIDTH
         lines.append(
-            f"{entities:,} | {table / 1e9:,.0f} | {2 * table / 1e9:,.0f} | {3 * table / 1e9:,.0f} | {cards} | "
-            f"{2 * table / cards / 1e9:.0f} | {flops / cards / 1e12:.0f}"
+            f"{entities:,} | {triples:,} | {table / 1e9:,.0f} | {2 * table / 1e9:,.0f} | {cards} | "
+            f"{2 * table / cards / 1e9:.0f} | {planned} | {peak / 1e9:.0f} | {flops / cards / 1e12:.0f}"
         )
-    head = "entities | table, GB | + Adagrad, GB | + best weights, GB | H200 cards | GB a card | TFLOP a step and card"
-    return rows(head, lines)
+    head = "entities | triples | table, GB | + Adagrad, GB | H200s by hand | GB each | H200s by the planner"
+    return rows(f"{head} | peak, GB each | TFLOP a step, each", lines)
 
 
+WORK = {
+    "answers": "ask, score, similar, mine",
+    "verbs": "look-up, scores, standings with ties, best",
+    "losses": "losses and gradients, ComplEx and 5★ε, uneven shards",
+    "trained": "tables after two epochs, three optimisers, full and sampled",
+    "umls": "UMLS after two epochs: MRR, and how many are better",
+    "wn18rr": "WN18RR, many equal rows: better and tied",
+}
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "sampled_softmax": sampled,
     "largest": largest,
     "scaling": scaling,
     "shared_epoch": shared_epoch,
     "kill_one": kill_one,
+    "same_numbers": same_numbers,
 }
 
 

@@ -13,9 +13,11 @@ import torch
 
 from conjoin.algebra.notation import form
 from conjoin.errors import UsageError
+from conjoin.learn.questions import SPAN
 from conjoin.model.model import Model
 from conjoin.model.table import CPU_BUDGET, GPU_BUDGET, EntityTable
-from conjoin.plan.memory import BUDGET, TILE, Setting, Sizes, memory, parameters, tying
+from conjoin.plan.memory import BUDGET, GATHERING, TILE, Setting, Sizes, memory, parameters
+from conjoin.plan.tying import tying
 
 SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "plan.py"
 SIZES = Sizes(entities=1000, relations=10, train=5000, valid=100, test=100)
@@ -50,9 +52,27 @@ def test_a_table_beyond_the_budget_has_no_gradient_and_rows_are_shared() -> None
     assert (memory(large, SETTING).scores, memory(large, SETTING).gradient) == (TILE, relations)
     four = memory(large, replace(SETTING, processes=4))
     assert four.table - relations == (memory(large, SETTING).table - relations) // 4
-    on_gpu = replace(SETTING, device="cuda")
-    assert memory(large, on_gpu).gradient > memory(large, replace(on_gpu, precision="tf32")).gradient == relations
     assert memory(large, replace(SETTING, negatives=500)).gradient < 1e6
+
+
+def test_what_triples_take_is_bounded_by_a_span() -> None:
+    """Beyond it only the order of an epoch grows, and on a GPU not even that."""
+    few, many = replace(SIZES, train=SPAN // 2), replace(SIZES, train=50 * SPAN)
+    assert memory(few, SETTING).examples == 24 * SPAN
+    assert (memory(many, SETTING).examples, memory(many, SETTING).shuffling) == (0, 8 * 100 * SPAN + GATHERING * SPAN)
+    for precision in ("fp32", "bf16"):
+        on_gpu = replace(SETTING, device="cuda", precision=precision)
+        without = [replace(sizes, valid=0, test=0) for sizes in (many, replace(many, train=100 * SPAN))]
+        assert len({memory(sizes, on_gpu).peak for sizes in without}) == 1
+        assert memory(without[1], on_gpu).host > memory(without[0], on_gpu).host > 8 * 100 * SPAN
+
+
+def test_a_plain_step_on_a_gpu_by_hand() -> None:
+    """What an H200 had in use for this one was 4,076 MB."""
+    sizes = Sizes(entities=1_000_000, relations=100, train=2_000, valid=100, test=100)
+    found = memory(sizes, Setting(form=form("5star-conj"), rank=100, batch=200, device="cuda"))
+    table, scores = 800_000_000, 800_000_000
+    assert found.peak == pytest.approx(3 * table + 2 * scores + 76e6, rel=0.01)
 
 
 @pytest.mark.parametrize(("entities", "rank", "batch"), [(1000, 8, 100), (2_000_000, 8, 100), (5_000_000, 8, 100)])

@@ -115,8 +115,7 @@ def _ours(cell: Cell, graph: Graph, device: torch.device, effort: Effort) -> tup
     probe = Training(model, part_of(graph, PROBE * cell.batch), recipe_of(cell))
     next(probe)
     part = part_of(graph, _examples(next(probe).seconds / len(probe.graph.train) / 2, cell, graph, effort))
-    training = Training(model, part, recipe_of(cell))
-    training.step = probe.step
+    training = Training(model, part, recipe_of(cell), step=probe.step)
     return training.step.path, lambda: next(training).seconds / (2 * len(part.train))
 
 

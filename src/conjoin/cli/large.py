@@ -20,9 +20,10 @@ TERMS = {
     "table": "entity rows and relation rows",
     "optimizer": "what the optimiser remembers per parameter",
     "gradient": "of the table, or of the tile that is being changed",
+    "copies": "the table once more in bf16, for products on a GPU",
     "best_weights": "a second copy of the table, where the best on valid is kept",
-    "examples": "ids of the doubled training set",
-    "shuffling": "the examples in the order of an epoch",
+    "examples": "ids of the doubled training set, where it is no longer than a span",
+    "shuffling": "the order of an epoch, and a span of examples in it",
     "scores": "batch × entities, at once or in chunks",
     "activations": "rows of the batch that autograd holds",
     "filtering": "sorting the known answers (not while training)",
@@ -249,6 +250,8 @@ def _show(made: Plan, speed: Speed | None) -> None:
     show_table("Memory of each process", ("term", "what it is", "bytes"), rows, left=2)
     verdict = {True: "fits", False: "DOES NOT FIT", None: ""}[made.fits]
     show(f"Peak: {sized(needed.peak)}{there}: {verdict}")
+    if needed.host:
+        show(f"Beside the GPU, in the machine's own memory: {sized(needed.host)}")
     show(
         f"Ties save {sized(ties.saved_bytes)}: {ties.share_of_relations:.0%} of the relations' numbers, "
         f"{100 * ties.share_of_everything:.2g} % of all numbers (the entity table is the same for every form)"

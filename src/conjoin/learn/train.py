@@ -58,10 +58,19 @@ class Training(Iterator[Epoch]):
     """One model on its way. The order of the examples belongs to (seed, epoch), so there is no random state to keep.
 
     Where `track` breaks an epoch off between two steps, `costs` holds those of the steps done, one row (nll, penalty)
-    each, and the next epoch asked for is the rest of this one.
+    each, and the next epoch asked for is the rest of this one. `step` goes on with the optimiser of another training.
     """
 
-    def __init__(self, model: Model, graph: Graph, recipe: Recipe, *, seed: int = 0, track: Track = silent) -> None:
+    def __init__(
+        self,
+        model: Model,
+        graph: Graph,
+        recipe: Recipe,
+        *,
+        seed: int = 0,
+        track: Track = silent,
+        step: Step | None = None,
+    ) -> None:
         if not len(graph.train):
             raise UsageError(f"{graph.name} has no training triples")
         if graph.n_entities != model.n_entities or graph.n_relations != model.n_relations:
@@ -72,7 +81,7 @@ class Training(Iterator[Epoch]):
         if recipe.validate_every and not len(graph.valid):
             raise UsageError(f"{graph.name} has no validation triples: set validate_every to 0, or split again")
         self.model, self.graph, self.recipe, self.seed, self.track = model, graph, recipe, seed, track
-        self.step = Step(model, recipe)
+        self.step = step or Step(model, recipe)
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] = {}
         self._negatives = Negatives(graph, recipe, device=model.device) if recipe.negatives else None
@@ -148,7 +157,11 @@ class Training(Iterator[Epoch]):
         better = valid["mrr"] > self.progress.best_mrr
         if better:
             self.progress.best_epoch, self.progress.best_mrr, self.progress.stale = epoch.number, valid["mrr"], 0
-            self.best_weights = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+            for name, tensor in self.model.state_dict().items():
+                if name in self.best_weights:  # in place: there is never a third table
+                    self.best_weights[name].copy_(tensor)
+                else:
+                    self.best_weights[name] = tensor.clone()
         else:
             self.progress.stale += 1
         return Epoch(epoch.number, epoch.loss, epoch.penalty, epoch.seconds, valid, better)

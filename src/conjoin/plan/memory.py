@@ -1,7 +1,7 @@
 """The memory of a training, term by term: arithmetic on sizes.
 
-Bytes are per process and on top of what the loaded program and graph take. A term is what the code allocates, with
-its place named; `bench/plan.py` holds the sum against measured peaks.
+Bytes are per process, of the device that trains, and on top of what the loaded program and graph take. A term is what
+the code allocates, with its place named; `bench/plan.py` holds the sum against measured peaks.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from typing import Literal
 from conjoin.algebra.forms import Form
 from conjoin.errors import UsageError
 from conjoin.graph.graph import SPLITS, Graph
+from conjoin.learn.questions import SPAN
 from conjoin.learn.recipe import Optimizer
+from conjoin.model.rows import GRAIN
 from conjoin.model.table import CPU_BUDGET, GPU_BUDGET
+from conjoin.plan.fused import fused_bytes, input_bytes
 
 REAL = 4
 ID = 8
@@ -32,8 +35,16 @@ FILTER_KEPT = 48
 FEWEST = 32
 COMPARED = 3
 """Ranking holds scores (4 bytes each) and the summands of a count (8): `EntityTable.standing`."""
-PROGRAM = {"cpu": 50 * MIB, "cuda": 10 * MIB}
-"""Handles, thread stacks, tables of Parquet: what no term explains."""
+PICKED = 3 * ID
+"""A question on the device."""
+GATHERING = 2 * PICKED + 3 * ID
+"""Per question of a span: this one and the one before, and what picking it takes (`learn/questions.py`)."""
+SORTING = 114
+"""Per question, while the inputs of fused steps are sorted on the GPU. Measured with FB15K and FB15K-237, where 171 to
+195 bytes were in use for a question in all."""
+PROGRAM = {"cpu": 50 * MIB, "cuda": 70 * MIB}
+"""Handles, thread stacks, tables of Parquet: what no term explains. On a GPU: two workspaces of 32 MiB for products,
+for the usual stream and for the one that is recorded."""
 
 Device = Literal["cpu", "cuda"]
 
@@ -88,11 +99,15 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Bytes per process. Training and ranking do not happen at once: the peak is the larger of the two."""
+    """Bytes per process. Not all terms are there at once: `peak` is the most that are.
+
+    `host` is beside the others: what a GPU's process keeps in the machine's own memory.
+    """
 
     table: int
     optimizer: int
     gradient: int
+    copies: int
     best_weights: int
     examples: int
     shuffling: int
@@ -101,21 +116,11 @@ class Memory:
     filtering: int
     ranking: int
     program: int
-
-    @property
-    def standing(self) -> int:
-        """What is held from the first step to the end, the buffer of scores too."""
-        parameters = self.table + self.optimizer + self.gradient + self.best_weights
-        return parameters + self.examples + self.scores + self.program
-
-    @property
-    def peak(self) -> int:
-        # The allocator keeps blocks as small as the activations and gives them out again, to the filter's sorting
-        # above all, but not for blocks as large as those of ranking.
-        return self.standing + max(self.activations + max(self.shuffling, self.ranking), self.filtering)
+    peak: int
+    host: int = 0
 
     def to_json(self) -> dict[str, int]:
-        return {**asdict(self), "peak": self.peak}
+        return asdict(self)
 
 
 def parameters(sizes: Sizes, setting: Setting) -> tuple[int, int]:
@@ -125,72 +130,151 @@ def parameters(sizes: Sizes, setting: Setting) -> tuple[int, int]:
 
 def memory(sizes: Sizes, setting: Setting) -> Memory:
     """What a training needs in every process; entity rows are divided among them, the rest is not."""
-    rows = -(-sizes.entities // setting.processes)
+    return _on_gpu(sizes, setting) if setting.device == "cuda" else _on_cpu(sizes, setting)
+
+
+def _on_cpu(sizes: Sizes, setting: Setting) -> Memory:
+    rows, relation_reals, batch = _shapes(sizes, setting)
     width = 2 * setting.rank
-    relation_reals = 2 * sizes.relations * setting.form.reals(setting.rank)
     table = REAL * (rows * width + relation_reals)
-    batch = min(setting.batch, sizes.examples)
-    # A tied slot shares one of its two parts with the slot it is derived from.
-    slots = (2 * len(setting.form.stored) + len(setting.form.ties)) * setting.form.slot_width(setting.rank)
-    scores, gradient = _softmax(rows, width, batch, setting)
+    optimizer, best_weights = STATES[setting.optimizer] * table, table if setting.validates else 0
+    scores, gradient = _softmax_on_cpu(rows, width, batch, setting)
+    gradient += REAL * relation_reals
+    examples, shuffling = _examples(sizes)
+    activations = _activations(setting, batch)
+    filtering = FILTER_BYTES * sizes.triples if sizes.valid + sizes.test else 0
+    ranking = _ranking(sizes, rows, setting)
+    standing = table + optimizer + gradient + best_weights + examples + scores + PROGRAM["cpu"]
     return Memory(
         table=table,
-        optimizer=STATES[setting.optimizer] * table,
-        gradient=gradient + REAL * relation_reals,
-        best_weights=table if setting.validates else 0,
-        examples=3 * ID * sizes.examples,
-        shuffling=(1 if setting.negatives else 4) * ID * sizes.examples,
+        optimizer=optimizer,
+        gradient=gradient,
+        copies=0,
+        best_weights=best_weights,
+        examples=examples,
+        shuffling=shuffling,
         scores=scores,
-        activations=REAL * batch * (ENTITY_ROWS * width + SLOT_ROWS * slots),
-        filtering=FILTER_BYTES * sizes.triples if sizes.valid + sizes.test else 0,
-        ranking=_ranking(sizes, rows, BUDGET[setting.device]),
-        program=PROGRAM[setting.device],
+        activations=activations,
+        filtering=filtering,
+        ranking=ranking,
+        program=PROGRAM["cpu"],
+        # The allocator keeps blocks as small as the activations and gives them out again, to the filter's sorting
+        # above all, but not for blocks as large as those of ranking.
+        peak=standing + max(activations + max(shuffling, ranking), filtering),
     )
 
 
-def _softmax(rows: int, width: int, batch: int, setting: Setting) -> tuple[int, int]:
+def _on_gpu(sizes: Sizes, setting: Setting) -> Memory:
+    """Where torch's allocator counts what is in use, and blocks are given back between steps.
+
+    The moments that may be the highest: an epoch's questions are prepared; a step; a ranking.
+    """
+    rows, relation_reals, batch = _shapes(sizes, setting)
+    width, budget = 2 * setting.rank, BUDGET["cuda"]
+    relations = REAL * relation_reals
+    table = REAL * -(-rows // GRAIN) * GRAIN * width + relations
+    optimizer, best_weights = STATES[setting.optimizer] * table, table if setting.validates else 0
+    examples, shuffling = _examples(sizes)
+    host = 0
+    if sizes.examples > SPAN:
+        host, shuffling = shuffling, SPAN * PICKED
+    copies, kept, asked = 0, 0, min(sizes.examples, SPAN) * PICKED
+    if _fused(setting):
+        parts = fused_bytes(
+            rows, width, batch,
+            relation_width=setting.form.reals(setting.rank), precision=setting.precision, budget=budget,
+        )  # fmt: skip
+        copies, scores, activations = parts.copy, parts.exponentials, parts.buffers + parts.product
+        gradient = parts.gradient + (relations if setting.optimizer == "adam" else 0)
+        kept, stepping = scores + parts.buffers, gradient + parts.product
+        span = min(sizes.examples, SPAN)
+        examples += input_bytes(span, entities=rows, relations=sizes.relations, batch=batch)
+        shuffling = span * SORTING
+    else:
+        scores, of_table, of_tile = _softmax_on_gpu(rows, width, batch, setting)
+        activations, gradient = _activations(setting, batch), of_table + of_tile + relations
+        kept, stepping = of_table + relations, max(scores + of_tile, 2 * of_tile) + activations
+    ranking = _ranking(sizes, rows, setting)
+    standing = table + optimizer + copies + best_weights + examples + kept + PROGRAM["cuda"]
+    return Memory(
+        table=table,
+        optimizer=optimizer,
+        gradient=gradient,
+        copies=copies,
+        best_weights=best_weights,
+        examples=examples,
+        shuffling=shuffling,
+        scores=scores,
+        activations=activations,
+        filtering=0,
+        ranking=ranking,
+        program=PROGRAM["cuda"],
+        peak=standing + max(shuffling, asked + stepping, ranking),
+        host=host + (FILTER_BYTES * sizes.triples if sizes.valid + sizes.test else 0),
+    )
+
+
+def _shapes(sizes: Sizes, setting: Setting) -> tuple[int, int, int]:
+    """Rows of a shard, numbers of all relations, questions of a batch."""
+    rows = -(-sizes.entities // setting.processes)
+    relation_reals = 2 * sizes.relations * setting.form.reals(setting.rank)
+    return rows, relation_reals, min(setting.batch, sizes.examples)
+
+
+def _examples(sizes: Sizes) -> tuple[int, int]:
+    """The questions that stay, and what an epoch's order takes: of all, or of a span where there are more."""
+    if sizes.examples <= SPAN:
+        return PICKED * sizes.examples, (ID + PICKED) * sizes.examples
+    return 0, ID * sizes.examples + GATHERING * SPAN
+
+
+def _activations(setting: Setting, batch: int) -> int:
+    # A tied slot shares one of its two parts with the slot it is derived from.
+    slots = (2 * len(setting.form.stored) + len(setting.form.ties)) * setting.form.slot_width(setting.rank)
+    return REAL * batch * (ENTITY_ROWS * 2 * setting.rank + SLOT_ROWS * slots)
+
+
+def _fused(setting: Setting) -> bool:
+    """Whether `learn.step.why_not` finds nothing in the setting."""
+    alone = setting.processes == 1 and not setting.negatives
+    return setting.device == "cuda" and alone and setting.precision != "fp32"
+
+
+def _sampled(rows: int, width: int, batch: int, setting: Setting) -> tuple[int, int]:
+    sampled = min(setting.negatives, rows)
+    return 2 * REAL * batch * sampled, 3 * REAL * (sampled + 2 * batch) * width
+
+
+def _softmax_on_cpu(rows: int, width: int, batch: int, setting: Setting) -> tuple[int, int]:
     """The buffer of scores and the gradient of the entity table, by the path that the loss takes (`Step.path`)."""
-    on_gpu, budget = setting.device == "cuda", BUDGET[setting.device]
-    scores, table = REAL * batch * rows, REAL * rows * width
+    scores, table, budget = REAL * batch * rows, REAL * rows * width, BUDGET["cpu"]
     if setting.negatives:
-        sampled = min(setting.negatives, rows)
-        return 2 * REAL * batch * sampled, 3 * REAL * (sampled + 2 * batch) * width
-    if on_gpu and setting.precision != "fp32" and setting.processes == 1:
-        return min(scores, budget), 0
+        return _sampled(rows, width, batch, setting)
     if setting.processes > 1 or min(scores, table) > budget:
-        chunk = min(rows, budget // (REAL * batch)) if on_gpu else 0
-        return (min(scores, budget), REAL * chunk * width) if on_gpu else (TILE, 0)
-    if on_gpu:
-        return 2 * scores if scores <= budget else budget, table
+        return TILE, 0
     return min(scores, budget), table
 
 
-def _ranking(sizes: Sizes, rows: int, budget: int) -> int:
+def _softmax_on_gpu(rows: int, width: int, batch: int, setting: Setting) -> tuple[int, int, int]:
+    """The scores of a plain step, the gradient of the whole table and that of a tile."""
+    scores, table, budget = REAL * batch * rows, REAL * rows * width, BUDGET["cuda"]
+    if setting.negatives:
+        buffer, gradient = _sampled(rows, width, batch, setting)
+        return buffer, 0, gradient
+    if setting.processes > 1 or min(scores, table) > budget:
+        return min(scores, budget), 0, REAL * min(rows, budget // (REAL * batch)) * width
+    return (2 * scores if scores <= budget else budget), table, 0
+
+
+def _ranking(sizes: Sizes, rows: int, setting: Setting) -> int:
     """The filter of known answers beside the scores of as many questions as are ranked together."""
+    budget = BUDGET[setting.device]
     asked = min(2 * max(sizes.valid, sizes.test), max(FEWEST, budget // (2 * REAL * rows)))
     if not asked:
         return 0
-    compared = COMPARED * min(REAL * max(asked, FEWEST) * rows, budget // 2 + REAL * asked * 96)
-    return FILTER_KEPT * sizes.triples + compared
-
-
-@dataclass(frozen=True)
-class Tying:
-    """What ties save against the same family without ties, in training (table, optimiser state and gradient)."""
-
-    relation_bytes: int
-    untied_relation_bytes: int
-    saved_bytes: int
-    share_of_relations: float
-    share_of_everything: float
-
-
-def tying(sizes: Sizes, setting: Setting) -> Tying:
-    """Ties concern relations only, and the entity table is usually nearly everything: both shares are given."""
-    form = setting.form
-    untied = type(form)(**form.options)
-    copies = 1 + STATES[setting.optimizer] + 1
-    own, whole = (2 * sizes.relations * f.reals(setting.rank) * REAL for f in (form, untied))
-    entities = sizes.entities * 2 * setting.rank * REAL
-    saved = whole - own
-    return Tying(own, whole, copies * saved, saved / whole, saved / (entities + whole))
+    scores = REAL * max(asked, FEWEST) * rows
+    kept = FILTER_KEPT * sizes.triples
+    if setting.device == "cpu":
+        return kept + COMPARED * min(scores, budget // 2 + REAL * asked * 96)
+    # Counted by a kernel where all scores are there at once; in blocks otherwise, with a byte per comparison.
+    return kept + (scores if scores <= budget and setting.processes == 1 else min(scores, budget // 2) * 5 // 4)

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from conjoin.errors import UsageError
-from conjoin.plan.memory import Memory, Setting, Sizes, Tying, memory, parameters, tying
+from conjoin.plan.memory import Memory, Setting, Sizes, memory, parameters
+from conjoin.plan.tying import Tying, tying
 
 USABLE = 0.9
 """Of the memory there is: the rest is for fragments, the system and whoever comes along."""

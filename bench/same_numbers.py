@@ -1,0 +1,67 @@
+"""Do several processes give the numbers of one? python bench/same_numbers.py [--processes 2,4]
+
+What `tests/together` compares on two processes (losses, gradients, answers, trained tables, the MRR on UMLS, ranks and
+ties on WN18RR) on any number of them, each with a shard of its own. 13 and 14 entities leave uneven shards, and on more
+than six processes empty ones. UMLS and WN18RR are taken where CONJOIN_DATA has them. Writes
+bench/results/same_numbers_<cores>cores_<date>.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench" / "results"
+
+
+def compared(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """How far real numbers are apart at most, and how many whole numbers differ."""
+    real = [name for name, tensor in expected.items() if tensor.is_floating_point()]
+    whole = [name for name in expected if name not in real]
+    return {
+        "real_numbers": sum(expected[name].numel() for name in real),
+        "largest_difference": max((float((found[name] - expected[name]).abs().max()) for name in real), default=0.0),
+        "whole_numbers": sum(expected[name].numel() for name in whole),
+        "different": sum(int((found[name] != expected[name]).sum()) for name in whole),
+    }
+
+
+def main() -> None:
+    """Compare and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--processes", default="2,4")
+    parser.add_argument("--out", type=Path, default=None)
+    chosen = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    from tests.together import work
+    from tests.together.processes import together
+
+    expected = {name: values for name, work_of in work.ALL.items() if (values := work_of())}
+    rows = []
+    for count in map(int, chosen.processes.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            together(count, "tests.together.work", folder, 1, ",".join(expected))
+            for name, values in expected.items():
+                found = load_file(Path(folder) / f"{name}.safetensors")
+                rows.append({"processes": count, "what": name, **compared(found, values)})
+                if name == "umls":
+                    rows[-1] |= {"mrr": float(found["umls mrr"]), "mrr_of_one": float(values["umls mrr"])}
+                print(json.dumps(rows[-1]), flush=True)
+    report = {"machine": {"torch": torch.__version__, "cores": os.cpu_count()}, "rows": rows}
+    out = chosen.out or RESULTS / f"same_numbers_{os.cpu_count()}cores_{date.today().isoformat()}.json"
+    out.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
