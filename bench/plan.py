@@ -43,6 +43,7 @@ CPU = (
     Configuration("wide table, chunked scores", 300_000, 20, 250, "complex", 50, 500),
     Configuration("Adam, best weights kept", 100_000, 20, 250, "5star", 100, 500, "adam", 100, True),
     Configuration("many triples", 500, 50, 1_000_000, "complex-conj", 8, 100_000),
+    Configuration("more than a span", 500, 50, 5_000_000, "complex-conj", 8, 100_000),
     Configuration("many relations", 10_000, 30_000, 500, "5star", 100, 1_000),
     Configuration("large batch of 5★E", 14_541, 237, 1_000, "5star-conj", 200, 1_000, "adagrad", 500),
 )

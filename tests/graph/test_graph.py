@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -171,3 +173,18 @@ def test_labels_reach_the_vocabularies() -> None:
     assert graph.relations.labels == ("is", "")
     assert (graph.name, graph.notes) == ("g", ("n",))
     assert Graph.from_triples(FACTS).entities.labels == ()
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1000])
+def test_what_is_known_of_a_split_answers_its_questions(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    chance = random.Random(at_once)
+    facts = [[(f"e{chance.randrange(9)}", f"r{chance.randrange(2)}", f"e{chance.randrange(9)}") for _ in range(20)]] * 3
+    graph = Graph.from_triples(*(chance.sample(split, 12) for split in facts))
+    monkeypatch.setattr("conjoin.graph.graph.KNOWN_AT_ONCE", at_once)
+    for split in SPLITS:
+        asked = graph.queries(split)
+        found, wanted = (known.pairs(asked[:, 0], asked[:, 1]) for known in (graph.known_of(split), graph.known))
+        assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+    assert graph.known_of("test") is graph.known_of("test")
+    empty = replace(graph, test=graph.test[:0])
+    assert at_once == 1000 or len(empty.known_of("test")) == 0

@@ -44,7 +44,7 @@ def test_more_processes_where_there_are_some_already() -> None:
 def test_no_rank_helps_against_too_many_triples() -> None:
     plan = make_plan(replace(SIZES, train=10**10), SETTING, available=10**9)
     assert plan.fits is False
-    assert "triples alone" in " ".join(plan.recommendation.sentences)
+    assert "the rest alone needs 160 GB" in " ".join(plan.recommendation.sentences)
     assert plan.to_json()["fits"] is False
 
 

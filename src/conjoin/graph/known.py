@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,17 @@ class Known:
         for part in parts:
             part.setflags(write=False)
         return cls(*parts, n_relations=n_relations)
+
+    @classmethod
+    def of_asked(cls, asked: Ids, queries: Iterable[Ids], *, n_relations: int) -> Known:
+        """Build from blocks of queries, keeping those that are asked (m, 3) with whatever tail."""
+        wanted = np.unique(asked[:, 0] * n_relations + asked[:, 1])
+        kept = [asked[:0]]
+        for block in queries:
+            keys = block[:, 0] * n_relations + block[:, 1]
+            place = np.minimum(np.searchsorted(wanted, keys), max(0, len(wanted) - 1))
+            kept.append(block[wanted[place] == keys] if len(wanted) else block[:0])
+        return cls.from_queries(np.concatenate(kept), n_relations=n_relations)
 
     def __len__(self) -> int:
         return len(self.tails)

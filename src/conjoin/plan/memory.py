@@ -11,7 +11,7 @@ from typing import Literal
 
 from conjoin.algebra.forms import Form
 from conjoin.errors import UsageError
-from conjoin.graph.graph import SPLITS, Graph
+from conjoin.graph.graph import KNOWN_AT_ONCE, SPLITS, Graph
 from conjoin.learn.questions import SPAN
 from conjoin.learn.recipe import Optimizer
 from conjoin.model.rows import GRAIN
@@ -32,6 +32,10 @@ ENTITY_ROWS, SLOT_ROWS = 17, 11
 FILTER_BYTES = 170
 """Per triple of all splits, while the filter of known answers is sorted (`conjoin.graph.known`)."""
 FILTER_KEPT = 48
+FILTER_BLOCK = 128
+"""Per triple of a block that is looked through for answers to what is asked, where not all are sorted."""
+ANSWERS = 100
+"""Known answers to a question on average, to be on the safe side."""
 FEWEST = 32
 COMPARED = 3
 """Ranking holds scores (4 bytes each) and the summands of a count (8): `EntityTable.standing`."""
@@ -142,7 +146,7 @@ def _on_cpu(sizes: Sizes, setting: Setting) -> Memory:
     gradient += REAL * relation_reals
     examples, shuffling = _examples(sizes)
     activations = _activations(setting, batch)
-    filtering = FILTER_BYTES * sizes.triples if sizes.valid + sizes.test else 0
+    filtering = _filter(sizes, FILTER_BYTES)
     ranking = _ranking(sizes, rows, setting)
     standing = table + optimizer + gradient + best_weights + examples + scores + PROGRAM["cpu"]
     return Memory(
@@ -210,7 +214,7 @@ def _on_gpu(sizes: Sizes, setting: Setting) -> Memory:
         ranking=ranking,
         program=PROGRAM["cuda"],
         peak=standing + max(shuffling, asked + stepping, ranking),
-        host=host + (FILTER_BYTES * sizes.triples if sizes.valid + sizes.test else 0),
+        host=host + _filter(sizes, FILTER_BYTES),
     )
 
 
@@ -266,6 +270,18 @@ def _softmax_on_gpu(rows: int, width: int, batch: int, setting: Setting) -> tupl
     return (2 * scores if scores <= budget else budget), table, 0
 
 
+def _filter(sizes: Sizes, each: int) -> int:
+    """So many bytes for every known answer that may be asked for (`Graph.known_of`), and where that is more than are
+    sorted at once, those of a block."""
+    held_out = max(sizes.valid, sizes.test)
+    if not held_out:
+        return 0
+    if sizes.triples <= KNOWN_AT_ONCE:
+        return each * sizes.triples
+    block = FILTER_BLOCK * KNOWN_AT_ONCE if each == FILTER_BYTES else 0
+    return block + each * min(2 * sizes.triples, 2 * ANSWERS * held_out) // 2
+
+
 def _ranking(sizes: Sizes, rows: int, setting: Setting) -> int:
     """The filter of known answers beside the scores of as many questions as are ranked together."""
     budget = BUDGET[setting.device]
@@ -273,7 +289,7 @@ def _ranking(sizes: Sizes, rows: int, setting: Setting) -> int:
     if not asked:
         return 0
     scores = REAL * max(asked, FEWEST) * rows
-    kept = FILTER_KEPT * sizes.triples
+    kept = _filter(sizes, FILTER_KEPT)
     if setting.device == "cpu":
         return kept + COMPARED * min(scores, budget // 2 + REAL * asked * 96)
     # Counted by a kernel where all scores are there at once; in blocks otherwise, with a byte per comparison.

@@ -112,7 +112,8 @@ def _recommend(sizes: Sizes, setting: Setting, available: int | None) -> Recomme
         said.append(f"--batch {batch} fits at this rank.")
         return Recommendation(setting.rank, batch, precision, setting.processes, tuple(said))
     if not said:
-        said.append("No rank fits, on however many processes: the triples alone are too many for this memory.")
+        least = memory(sizes, replace(setting, rank=2, processes=sizes.entities)).peak
+        said.append(f"No rank fits, on however many processes: the rest alone needs {sized(least)}.")
     keep_rank = shards is not None and (rank is None or setting.processes > 1)
     return Recommendation(
         setting.rank if keep_rank else rank or setting.rank,

@@ -27,8 +27,9 @@ def rank(model: Model, graph: Graph, split: Split = "test", *, track: Track = si
     (2, [3, 3])
     """
     parts = _parts(model, graph.queries(split))
-    known = KnownThere(graph.known, model.device) if model.device.type == "cuda" else graph.known
-    standings = [_standing(model, known, part) for part in track(parts, f"rank {split}", len(parts))]
+    known = graph.known_of(split)
+    filtered = KnownThere(known, model.device) if model.device.type == "cuda" else known
+    standings = [_standing(model, filtered, part) for part in track(parts, f"rank {split}", len(parts))]
     better, tied, candidates = (
         np.concatenate([s[i].cpu().numpy() for s in standings] or [np.empty(0, np.int64)]) for i in range(3)
     )
