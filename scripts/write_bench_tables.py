@@ -39,17 +39,43 @@ def ingest_table() -> str:
     return "\n".join(lines)
 
 
+class Planned(NamedTuple):
+    """A configuration of bench/plan.py as it was measured, and what the planner says of it now."""
+
+    device: str
+    row: dict[str, Any]
+    planned: int
+
+    @property
+    def off(self) -> float:
+        return float(self.planned / self.row["measured"] - 1)
+
+
+def planned_rows() -> list[Planned]:
+    """All configurations that were measured."""
+    found = []
+    for file in sorted(RESULTS.glob("plan_*.json")):
+        device = file.stem.split("_")[1]
+        for row in json.loads(file.read_text(encoding="utf-8")):
+            held_out = row["held_out"]
+            sizes = Sizes(**{k: row[k] for k in ("entities", "relations", "train")}, valid=held_out, test=held_out)
+            names = ("rank", "batch", "optimizer", "validates", "precision")
+            setting = Setting(form=form(row["form"]), device=device, **{k: row[k] for k in names})  # type: ignore[arg-type]
+            found.append(Planned(device, row, memory(sizes, setting).peak))
+    return found
+
+
 def plan_table() -> str:
     """One row per configuration that was planned and measured."""
     lines = [
         "| device | configuration | form | rank | batch | planned | measured | off |",
         "|---|---|---|" + "---:|" * 5,
     ]
-    for file in sorted(RESULTS.glob("plan_*.json")):
-        for row in json.loads(file.read_text(encoding="utf-8")):
-            cells = [file.stem.split("_")[1], row["name"], row["form"], str(row["rank"]), f"{row['batch']:,}"]
-            cells += [sized(row["planned"]), sized(row["measured"]), f"{100 * row['off']:+.1f} %"]
-            lines.append("| " + " | ".join(cells) + " |")
+    for each in planned_rows():
+        row = each.row
+        cells = [each.device, row["name"], row["form"], str(row["rank"]), f"{row['batch']:,}"]
+        cells += [sized(each.planned), sized(row["measured"]), f"{100 * each.off:+.1f} %"]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

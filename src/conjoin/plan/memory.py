@@ -6,12 +6,14 @@ the code allocates, with its place named; `bench/plan.py` holds the sum against 
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from conjoin.algebra.forms import Form
 from conjoin.errors import UsageError
 from conjoin.graph.graph import KNOWN_AT_ONCE, SPLITS, Graph
+from conjoin.learn.on_cpu import GROUPED
 from conjoin.learn.questions import SPAN
 from conjoin.learn.recipe import Optimizer
 from conjoin.model.rows import GRAIN
@@ -142,10 +144,11 @@ def _on_cpu(sizes: Sizes, setting: Setting) -> Memory:
     width = 2 * setting.rank
     table = REAL * (rows * width + relation_reals)
     optimizer, best_weights = STATES[setting.optimizer] * table, table if setting.validates else 0
-    scores, gradient = _softmax_on_cpu(rows, width, batch, setting)
+    asked = _different(batch, sizes) if setting.processes == 1 and not setting.negatives else batch
+    scores, gradient = _softmax_on_cpu(rows, width, batch, asked, setting)
     gradient += REAL * relation_reals
     examples, shuffling = _examples(sizes)
-    activations = _activations(setting, batch)
+    activations = _activations(setting, asked)
     filtering = _filter(sizes, FILTER_BYTES)
     ranking = _ranking(sizes, rows, setting)
     standing = table + optimizer + gradient + best_weights + examples + scores + PROGRAM["cpu"]
@@ -232,6 +235,12 @@ def _examples(sizes: Sizes) -> tuple[int, int]:
     return 0, ID * sizes.examples + GATHERING * SPAN
 
 
+def _different(batch: int, sizes: Sizes) -> int:
+    """Questions of a batch that differ, if they were drawn at random: only those are computed (`learn/on_cpu.py`)."""
+    possible = 2 * sizes.relations * sizes.entities
+    return batch if batch < GROUPED else round(-possible * math.expm1(-batch / possible))
+
+
 def _activations(setting: Setting, batch: int) -> int:
     # A tied slot shares one of its two parts with the slot it is derived from.
     slots = (2 * len(setting.form.stored) + len(setting.form.ties)) * setting.form.slot_width(setting.rank)
@@ -249,14 +258,14 @@ def _sampled(rows: int, width: int, batch: int, setting: Setting) -> tuple[int, 
     return 2 * REAL * batch * sampled, 3 * REAL * (sampled + 2 * batch) * width
 
 
-def _softmax_on_cpu(rows: int, width: int, batch: int, setting: Setting) -> tuple[int, int]:
+def _softmax_on_cpu(rows: int, width: int, batch: int, asked: int, setting: Setting) -> tuple[int, int]:
     """The buffer of scores and the gradient of the entity table, by the path that the loss takes (`Step.path`)."""
     scores, table, budget = REAL * batch * rows, REAL * rows * width, BUDGET["cpu"]
     if setting.negatives:
         return _sampled(rows, width, batch, setting)
     if setting.processes > 1 or min(scores, table) > budget:
         return TILE, 0
-    return min(scores, budget), table
+    return min(REAL * asked * rows, budget), table
 
 
 def _softmax_on_gpu(rows: int, width: int, batch: int, setting: Setting) -> tuple[int, int, int]:

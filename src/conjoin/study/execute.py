@@ -216,7 +216,7 @@ class _Checkpoints:
 
     def write(self) -> None:
         """Only weights that can be used: a checkpoint never takes the place of a better one."""
-        broken = not all(bool(torch.isfinite(tensor).all()) for tensor in self.training.model.state_dict().values())
+        broken = not all(_finite(tensor) for tensor in self.training.model.state_dict().values())
         if current().most(broken):
             recipe, number = self.training.recipe, self.training.progress.epoch
             raise Diverged(
@@ -227,6 +227,11 @@ class _Checkpoints:
         _save(self.training, self.kept)
         self.saved = time.monotonic()
         self.cost = self.saved - start
+
+
+def _finite(tensor: Tensor) -> bool:
+    """Whether all numbers are; the extremes tell, and need no second table."""
+    return not tensor.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(tensor))).all())
 
 
 def _epochs(training: Training, kept: RunFolder, conduct: Conduct) -> None:
