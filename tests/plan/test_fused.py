@@ -14,7 +14,7 @@ from conjoin.plan.fused import fused_bytes, input_bytes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
-from write_bench_tables import other_peaks, planned_rows  # noqa: E402
+from write_bench_tables import other_peaks, planned_rows
 
 
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
