@@ -53,3 +53,11 @@ def test_no_rank_helps_against_too_many_triples() -> None:
 )
 def test_sizes_for_people(count: float, text: str) -> None:
     assert sized(count) == text
+
+
+def test_bf16_is_recommended_where_its_copy_of_the_table_fits() -> None:
+    on_gpu = replace(SETTING, device="cuda", precision="tf32")
+    assert make_plan(SIZES, on_gpu, available=141 * 10**9).recommendation.precision == "bf16"
+    tight = int(memory(SIZES, on_gpu).peak / USABLE) + 1
+    assert make_plan(SIZES, on_gpu, available=tight).recommendation.precision == "tf32"
+    assert make_plan(SIZES, replace(on_gpu, negatives=100), available=141 * 10**9).recommendation.precision == "tf32"

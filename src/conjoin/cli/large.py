@@ -135,7 +135,7 @@ def plan(
     rank: Annotated[int, typer.Option(min=1, help="Complex coordinates per entity.")] = 100,
     batch: Annotated[int | None, typer.Option(min=1, help="Examples per step.  [default: as train]")] = None,
     optimizer: Annotated[str, typer.Option(help="adagrad, adam or sgd.")] = "adagrad",
-    precision: Annotated[str, typer.Option(help="fp32, or tf32 or bf16 on a GPU.")] = "fp32",
+    precision: Annotated[str | None, typer.Option(help="fp32, or tf32 or bf16 on a GPU.  [default: as train]")] = None,
     negatives: Annotated[int, typer.Option(min=0, help="Sampled softmax with so many; 0: all entities.")] = 0,
     validates: Annotated[bool, typer.Option("--validates", help="Keep the best weights beside the last.")] = False,
     processes: Annotated[int, typer.Option(min=1, help="Processes that share the entity table.")] = 1,
@@ -162,7 +162,8 @@ def plan(
     sizes = _sizes(graph, entities, relations, triples, labels)
     default = min(1000, max(100, sizes.examples // 100))
     kind, here = _device(device, elsewhere=memory is not None)
-    recipe = Recipe(optimizer=optimizer, precision=precision)  # type: ignore[arg-type]
+    usual = _usual_precision(kind, device if here else None, negatives=negatives, processes=processes)
+    recipe = Recipe(optimizer=optimizer, precision=precision or usual)  # type: ignore[arg-type]
     setting = Setting(
         form=form_of(form),
         rank=rank,
@@ -213,6 +214,16 @@ def _device(wanted: str | None, *, elsewhere: bool) -> tuple[str, bool]:
             raise
         return "cuda", False
     return ("cuda" if chosen.device.type == "cuda" else "cpu"), True
+
+
+def _usual_precision(kind: str, device: str | None, *, negatives: int, processes: int) -> str:
+    """What `train` would take, there or, without the device here, on a GPU that lacks nothing."""
+    from conjoin.device import choose_device
+    from conjoin.learn.step import usual_precision
+
+    if kind == "cuda" and device is None:
+        return "tf32" if negatives or processes > 1 else "bf16"
+    return usual_precision(choose_device(device).device, negatives=negatives, processes=processes)
 
 
 def _free(wanted: str | None) -> int:

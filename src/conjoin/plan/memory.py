@@ -17,7 +17,7 @@ from conjoin.learn.on_cpu import GROUPED
 from conjoin.learn.questions import SPAN
 from conjoin.learn.recipe import Optimizer
 from conjoin.model.rows import GRAIN
-from conjoin.model.table import CPU_BUDGET, GPU_BUDGET
+from conjoin.model.table import CPU_BUDGET, FEWEST, GPU_BUDGET, SCORED_TOGETHER, SWEPT
 from conjoin.plan.fused import fused_bytes, input_bytes
 
 REAL = 4
@@ -38,9 +38,9 @@ FILTER_BLOCK = 128
 """Per triple of a block that is looked through for answers to what is asked, where not all are sorted."""
 ANSWERS = 100
 """Known answers to a question on average, to be on the safe side."""
-FEWEST = 32
-COMPARED = 3
-"""Ranking holds scores (4 bytes each) and the summands of a count (8): `EntityTable.standing`."""
+COMPARED, COMPARED_SHARED = 2, 3
+"""Ranking holds scores (4 bytes each) and the signs of differences (4): `EntityTable.standing`; a shard holds the
+summands of a count (8)."""
 PICKED = 3 * ID
 """A question on the device."""
 GATHERING = 2 * PICKED + 3 * ID
@@ -294,12 +294,16 @@ def _filter(sizes: Sizes, each: int) -> int:
 def _ranking(sizes: Sizes, rows: int, setting: Setting) -> int:
     """The filter of known answers beside the scores of as many questions as are ranked together."""
     budget = BUDGET[setting.device]
-    asked = min(2 * max(sizes.valid, sizes.test), max(FEWEST, budget // (2 * REAL * rows)))
+    fitting = budget // (2 * REAL * sizes.entities)
+    if setting.device == "cpu":
+        fitting = min(fitting, max(SCORED_TOGETHER, SWEPT // sizes.entities))
+    asked = min(2 * max(sizes.valid, sizes.test), max(FEWEST, fitting))
     if not asked:
         return 0
     scores = REAL * max(asked, FEWEST) * rows
     kept = _filter(sizes, FILTER_KEPT)
     if setting.device == "cpu":
-        return kept + COMPARED * min(scores, budget // 2 + REAL * asked * 96)
-    # Counted by a kernel where all scores are there at once; in blocks otherwise, with a byte per comparison.
-    return kept + (scores if scores <= budget and setting.processes == 1 else min(scores, budget // 2) * 5 // 4)
+        times = COMPARED if setting.processes == 1 else COMPARED_SHARED
+        return kept + times * min(scores, budget // 2 + REAL * asked * 96)
+    # Counted by a kernel where all scores are there at once; in blocks otherwise, with the signs beside them.
+    return kept + (scores if scores <= budget and setting.processes == 1 else COMPARED * min(scores, budget // 2))
