@@ -117,8 +117,7 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
         device=device,  # type: ignore[arg-type]
     )
     planned = memory(sizes, setting)
-    terms = planned.to_json()
-    return {**asdict(chosen), "planned": planned.peak, "measured": peak, "off": planned.peak / peak - 1, "terms": terms}
+    return {**asdict(chosen), "planned": planned.peak, "measured": peak, "off": planned.peak / peak - 1}
 
 
 def resident() -> int:

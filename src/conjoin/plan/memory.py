@@ -31,6 +31,8 @@ TILE = 8 * MIB
 ENTITY_ROWS, SLOT_ROWS = 17, 11
 """Buffers of a batch that autograd holds: per width of an entity and per width of the slots. Measured with ComplEx and
 5★E, whose slots differ fourfold in width."""
+ASKED_ROWS, ASKED_SLOTS, ANSWERED_ROWS = 3, 2, 6
+"""The same for `learn/on_cpu.py`, of different questions and of all answers."""
 FILTER_BYTES = 170
 """Per triple of all splits, while the filter of known answers is sorted (`conjoin.graph.known`)."""
 FILTER_KEPT = 48
@@ -43,7 +45,7 @@ COMPARED, COMPARED_SHARED = 2, 3
 summands of a count (8)."""
 PICKED = 3 * ID
 """A question on the device."""
-GATHERING = 2 * PICKED + 3 * ID
+GATHERING = 2 * PICKED + 36
 """Per question of a span: this one and the one before, and what picking it takes (`learn/questions.py`)."""
 SORTING = 114
 """Per question, while the inputs of fused steps are sorted on the GPU. Measured with FB15K and FB15K-237, where 171 to
@@ -144,11 +146,12 @@ def _on_cpu(sizes: Sizes, setting: Setting) -> Memory:
     width = 2 * setting.rank
     table = REAL * (rows * width + relation_reals)
     optimizer, best_weights = STATES[setting.optimizer] * table, table if setting.validates else 0
-    asked = _different(batch, sizes) if setting.processes == 1 and not setting.negatives else batch
+    alone = setting.processes == 1 and not setting.negatives
+    asked = _different(batch, sizes) if alone else batch
     scores, gradient = _softmax_on_cpu(rows, width, batch, asked, setting)
     gradient += REAL * relation_reals
     examples, shuffling = _examples(sizes)
-    activations = _activations(setting, asked)
+    activations = _activations_on_cpu(setting, batch, asked) if alone else _activations(setting, batch)
     filtering = _filter(sizes, FILTER_BYTES)
     ranking = _ranking(sizes, rows, setting)
     standing = table + optimizer + gradient + best_weights + examples + scores + PROGRAM["cpu"]
@@ -242,9 +245,17 @@ def _different(batch: int, sizes: Sizes) -> int:
 
 
 def _activations(setting: Setting, batch: int) -> int:
-    # A tied slot shares one of its two parts with the slot it is derived from.
-    slots = (2 * len(setting.form.stored) + len(setting.form.ties)) * setting.form.slot_width(setting.rank)
-    return REAL * batch * (ENTITY_ROWS * 2 * setting.rank + SLOT_ROWS * slots)
+    return REAL * batch * (ENTITY_ROWS * 2 * setting.rank + SLOT_ROWS * _slots(setting))
+
+
+def _activations_on_cpu(setting: Setting, batch: int, asked: int) -> int:
+    of_questions = ASKED_ROWS * 2 * setting.rank + ASKED_SLOTS * _slots(setting)
+    return REAL * (asked * of_questions + batch * ANSWERED_ROWS * 2 * setting.rank)
+
+
+def _slots(setting: Setting) -> int:
+    """Numbers of a relation's slots; a tied one shares one of its two parts with the slot it is derived from."""
+    return (2 * len(setting.form.stored) + len(setting.form.ties)) * setting.form.slot_width(setting.rank)
 
 
 def _fused(setting: Setting) -> bool:
