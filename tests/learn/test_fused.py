@@ -153,10 +153,10 @@ def test_a_cpu_says_that_it_computes_in_full_precision() -> None:
 
 def test_the_usual_precision_is_the_fastest_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = torch.device("cuda")
-    monkeypatch.setattr(steps, "_lacking", lambda device: None)
+    monkeypatch.setattr(steps, "_lacking", lambda _: None)
     assert usual_precision(gpu) == "bf16"
     assert usual_precision(gpu, negatives=100) == usual_precision(gpu, processes=2) == "tf32"
-    monkeypatch.setattr(steps, "_lacking", lambda device: "triton is not installed")
+    monkeypatch.setattr(steps, "_lacking", lambda _: "triton is not installed")
     assert usual_precision(gpu) == "tf32"
     assert usual_precision(torch.device("cpu")) == "fp32"
 
