@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import fmean
+from statistics import fmean, median
 
 import numpy as np
 from patterns_shared import ALPHA, STUDIES, findings_of, half, seeds_of, table
@@ -211,6 +211,7 @@ def penalty() -> str:
     asked = Predictions.read(STUDIES / "ties-penalty-predictions.toml", findings.study)
     outcomes = asked.judge(findings)
     names = list(findings.study.datasets)
+    labels = {row.name: row.label for row in findings.study.rows.values()}
     rows = []
     for row in sorted(findings.study.rows.values(), key=lambda row: not _sees(row)):
         found = [findings.of(name, row.name) for name in names]
@@ -218,17 +219,31 @@ def penalty() -> str:
         rows.append([row.label, "yes" if _sees(row) else "no", *(f"{m.mean:.3f}" if m else "-" for m in means)])
     base = read_json(POPULARITY).get("atlas")
     rows.append(["counting tails alone", "", *([f"{base:.3f}" if base is not None else "-"] * len(names))])
-    lines = [
-        table(["test MRR on the atlas", "d free of b, c", *(n.replace("n3-", "N3 ") for n in names)], rows, left=2)
-    ]
+    lines = [table(["test MRR on the atlas", "d free of b, c", *map(_strength, names)], rows, left=2)]
+    lines += ["", *(_ranges(findings, name) for name in names)]
     for prediction in asked.predictions:
         mine = [outcome for outcome in outcomes if outcome.prediction == prediction]
         fell = [
-            f"{o.claim.a} {'>' if o.claim.gain else '='} {o.claim.b} at {o.claim.dataset.replace('n3-', 'N3 ')}"
-            f" ({signed(o.paired.difference, decimals=3)}, {o.verdict})"
+            f"({labels[o.claim.a]}) {'>' if o.claim.gain else '='} ({labels[o.claim.b]}) at"
+            f" {_strength(o.claim.dataset)}, {signed(o.paired.difference, decimals=3)}, {o.verdict}"
             for o in mine
             if o.paired and o.verdict != "confirmed"
         ]
         lines += ["", f"**{prediction.title}.** Because {prediction.reason} *{tally(mine).capitalize()}.*"]
         lines[-1] += f" Not confirmed: {'; '.join(fell)}." if fell else ""
     return "\n".join([*lines, "", f"Margin {asked.margin}; {seeds_of(findings).lower()} per row."])
+
+
+def _strength(dataset: str) -> str:
+    return dataset.replace("n3-", "N3 ")
+
+
+def _ranges(findings: Findings, dataset: str) -> str:
+    """The MRR of both kinds of ties at one strength of the penalty."""
+    told = []
+    for words, sees in (("d free", True), ("others", False)):
+        mine = [o for o in findings.on(dataset) if _sees(o.row) == sees]
+        mrrs = [moments.mean for o in mine if (moments := o.moments("mrr"))]
+        if mrrs:
+            told.append(f"{words} {min(mrrs):.3f} to {max(mrrs):.3f}, median {median(mrrs):.3f}")
+    return f"- {_strength(dataset)}: {'; '.join(told) or 'not run'}."

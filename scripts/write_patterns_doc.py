@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from statistics import fmean
+from statistics import fmean, median
 
 import patterns_effects
 import patterns_ties
 from patterns_shared import DATASETS, ROOT, STUDIES, findings_of, table
 
+from conjoin.bench.results import latest
 from conjoin.files import read_json, write_json
 from conjoin.graph.portrait import NONE, PATTERNS
 from conjoin.graph.synthetic import FAMILIES, Plan, plant
@@ -109,8 +110,31 @@ def learned() -> str:
     return table(["test MRR", *names], rows)
 
 
+def seconds() -> str:
+    """Wall and processor time of `conjoin patterns`, from the newest file that bench/patterns.py wrote."""
+    file = latest(ROOT / "bench" / "results", "patterns_2cores")
+    told = read_json(file) if file else {"graphs": {}}
+    rows = [
+        [
+            graph,
+            *(f"{median(one[key] for one in runs):.1f}" for key in ("wall_seconds", "processor_seconds")),
+            f"{min(one['load_before'] for one in runs):.1f} to {max(one['load_before'] for one in runs):.1f}",
+            f"{max(one['peak_bytes'] for one in runs) / 2**20:.0f} MiB",
+        ]
+        for graph, runs in told["graphs"].items()
+    ]
+    times = sorted({len(runs) for runs in told["graphs"].values()})
+    heads = ["graph", "wall seconds", "processor seconds", "load before", "peak memory"]
+    return (
+        f"{table(heads, rows)}\n\nMedians of {times[-1]} starts on two cores, {told['date']}."
+        if rows
+        else "Not measured."
+    )
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "datasets": datasets,
+    "seconds": seconds,
     "planted": planted,
     "learned": learned,
     "predictions": predictions,
