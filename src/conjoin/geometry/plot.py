@@ -65,7 +65,7 @@ def draw_spheres(scenes: Sequence[Scene]) -> Figure:
             len(scenes), columns=2, width=3.2, height=3.2, left=0.15, right=0.15, top=0.37 + LINE * lines, bottom=below
         )
         for ax, scene in zip(axes, scenes, strict=True):
-            _sphere(ax, scene)
+            _sphere(ax, scene, lines=lines)
         _legend(figure, scenes)
     return figure
 
@@ -96,7 +96,7 @@ def write(file: Path, content: bytes) -> None:
         aside.write_bytes(content)
 
 
-def _sphere(ax: Axes, scene: Scene) -> None:
+def _sphere(ax: Axes, scene: Scene, *, lines: int) -> None:
     from matplotlib.patches import Circle
 
     view = camera(scene.facing + np.radians(TURNED), np.radians(RAISED))
@@ -139,10 +139,10 @@ def _sphere(ax: Axes, scene: Scene) -> None:
                 alpha=1 if near >= -0.02 else 0.45, zorder=8, clip_on=False)  # fmt: skip
     ax.set_title(
         f"{label(scene.form)}   {shortened(scene.relation)}, coordinate {scene.coordinate}",
-        pad=4.5 + 72 * LINE * len(_subtitle(scene)),
+        pad=4.5 + 72 * LINE * lines,
         loc="center",
     )
-    under = "\n".join(_subtitle(scene))
+    under = "\n".join([*_subtitle(scene), *[""] * (lines - len(_subtitle(scene)))])
     ax.text(0.5, 1.005, under, transform=ax.transAxes, ha="center", va="bottom", color=FAINT, linespacing=1.1)
 
 

@@ -344,7 +344,7 @@ export function savePicture(spheres, name, side = 1200) {
     pen.textAlign = "center";
     pen.fillStyle = sphere.colours.ink;
     pen.font = "bold 36px system-ui, sans-serif";
-    const sign = form.replace(/_([nvhr])$/, (_, letter) => BELOW[letter]);
+    const sign = form.replace(/_([nvhr])$/, (_, letter) => BELOW[letter] ?? letter);
     pen.fillText(`${sign}, ${relation}, coordinate ${coordinate}`, (i + 0.5) * side, 50, side - 40);
     pen.fillStyle = sphere.colours.faint;
     pen.font = "28px system-ui, sans-serif";
