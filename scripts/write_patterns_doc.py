@@ -142,6 +142,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "gains": patterns_effects.gains,
     "ties": patterns_ties.ties,
     "ties-algebra": patterns_ties.algebra,
+    "ties-tested": patterns_ties.tested,
     "ties-turns": patterns_ties.turns,
     "ties-penalty": patterns_ties.penalty,
 }
