@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from conjoin.learn import step as steps
 from conjoin.learn.recipe import Recipe
+from conjoin.learn import step as steps
 from conjoin.learn.step import Step, optimizer_for, usual_precision, why_not
 from conjoin.model.model import Model
 
