@@ -1,4 +1,4 @@
-"""The blocks of docs/patterns.md on all ways to tie half of a relation; called by write_patterns_doc.py."""
+"""The blocks of docs/ties.md on all ways to tie half of a relation; called by write_patterns_doc.py."""
 
 from __future__ import annotations
 
@@ -92,6 +92,13 @@ def _places(findings: Findings) -> dict[str, dict[str, Ranked]]:
     }
 
 
+def _mean_places(findings: Findings, places: dict[str, dict[str, Ranked]]) -> dict[str, float]:
+    """Row to its mean place among the ties that were run on every dataset."""
+    shared = [name for name in findings.study.rows if all(name in found for found in places.values())]
+    orders = [sorted(shared, key=lambda name, found=found: found[name].place) for found in places.values()]  # type: ignore[misc]
+    return {name: fmean(1 + order.index(name) for order in orders) for name in shared}
+
+
 def _decided(each: Ranked | None) -> bool:
     return each is not None and each.holm is not None and each.holm < ALPHA
 
@@ -100,14 +107,18 @@ def _better(each: Ranked | None) -> bool:
     return each is not None and _decided(each) and each.against is not None and each.against.difference > 0
 
 
+def answer() -> str:
+    """Is the paper's choice best?"""
+    findings = findings_of("ties")
+    places = _places(findings)
+    return "\n".join(_answer(findings, places, _mean_places(findings, places)))
+
+
 def ties() -> str:
     """The answer, and one table for both datasets."""
     findings = findings_of("ties")
     places = _places(findings)
-    rows = [row for row in findings.study.rows.values() if row.group != "control"]
-    shared = [row.name for row in rows if all(row.name in found for found in places.values())]
-    order = {d: sorted(shared, key=lambda name: places[d][name].place) for d in places}
-    mean = {name: fmean(1 + order[d].index(name) for d in places) for name in shared}
+    mean = _mean_places(findings, places)
     lines = [*_answer(findings, places, mean), "", _table(findings, places, mean)]
     absent = [
         f"{sum(not outcome.runs for outcome in findings.on(d))} of {len(findings.on(d))} rows on {d}" for d in places

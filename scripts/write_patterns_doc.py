@@ -1,4 +1,4 @@
-"""Fill in the measured blocks of docs/patterns.md: python scripts/write_patterns_doc.py [--measure]
+"""Fill in the measured blocks of docs/patterns.md and docs/ties.md: python scripts/write_patterns_doc.py [--measure]
 
 Blocks stand between `<!-- patterns: NAME -->` and `<!-- /patterns -->` and come from committed results: the runs under
 studies/results, patterns.json of each dataset, recovery.json and popularity.json. docs/images/pattern-effects.svg is
@@ -27,7 +27,7 @@ from conjoin.report.printing import signed, span
 from conjoin.study.patterns import pattern_groups, patterns_file
 from conjoin.study.study import Study
 
-DOC = ROOT / "docs" / "patterns.md"
+DOCS = (ROOT / "docs" / "patterns.md", ROOT / "docs" / "ties.md")
 RECOVERY = STUDIES / "results" / "patterns" / "recovery.json"
 BLOCK = re.compile(r"<!-- patterns: (?P<name>[\w-]+) -->\n.*?<!-- /patterns -->", re.DOTALL)
 NOISE = (0.0, 0.05, 0.1, 0.2, 0.3)
@@ -140,6 +140,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "predictions": predictions,
     "effects": patterns_effects.effects,
     "gains": patterns_effects.gains,
+    "ties-answer": patterns_ties.answer,
     "ties": patterns_ties.ties,
     "ties-algebra": patterns_ties.algebra,
     "ties-tested": patterns_ties.tested,
@@ -182,10 +183,11 @@ def main() -> None:
     if "--measure" in sys.argv[1:]:
         measure()
     patterns_effects.draw()
-    before = DOC.read_text(encoding="utf-8")
-    after = filled(before)
-    if after != before:
-        DOC.write_text(after, encoding="utf-8")
+    for doc in DOCS:
+        before = doc.read_text(encoding="utf-8")
+        after = filled(before)
+        if after != before:
+            doc.write_text(after, encoding="utf-8")
 
 
 if __name__ == "__main__":
