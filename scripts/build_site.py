@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 NAVIGATION: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "start.md", "own-graph.md", "examples.md", "coming-from.md"),
-    "Understand": ("mathematics.md", "patterns.md", "gallery.md", "maps.md"),
+    "Understand": ("mathematics.md", "patterns.md", "ties.md", "gallery.md", "maps.md"),
     "The paper": ("reproduce.md", "results.md", "study.md"),
     "Use": ("asking.md", "calibration.md", "explanations.md", "mining.md", "folding.md", "service.md", "explorer.md"),
     "Data": ("datasets.md", "atlas.md", "ingest.md", "plan.md"),

@@ -1,8 +1,9 @@
-"""Fill in the measured blocks of docs/patterns.md: python scripts/write_patterns_doc.py [--measure]
+"""Fill in the measured blocks of docs/patterns.md and docs/ties.md: python scripts/write_patterns_doc.py [--measure]
 
 Blocks stand between `<!-- patterns: NAME -->` and `<!-- /patterns -->` and come from committed results: the runs under
-studies/results, patterns.json of each dataset, and recovery.json. `--measure` first mines the planted graphs again and
-finds the patterns of datasets that are on this machine.
+studies/results, patterns.json of each dataset, recovery.json and popularity.json. docs/images/pattern-effects.svg is
+drawn from the same. `--measure` first mines the planted graphs again, finds the patterns of datasets that are on this
+machine and counts how far popularity alone leads on them.
 """
 
 from __future__ import annotations
@@ -10,41 +11,27 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
+import patterns_effects
+import patterns_ties
+from patterns_shared import DATASETS, ROOT, STUDIES, findings_of, table
+
+from conjoin.bench.results import latest
 from conjoin.files import read_json, write_json
 from conjoin.graph.portrait import NONE, PATTERNS
 from conjoin.graph.synthetic import FAMILIES, Plan, plant
 from conjoin.graph.theory import recovery
-from conjoin.report.by_pattern import EVERYTHING, ByPattern, pattern_tests
-from conjoin.report.collect import Findings, Outcome, collect
 from conjoin.report.predictions import Predictions, tally
 from conjoin.report.printing import signed, span
-from conjoin.report.ranking import ranked
-from conjoin.report.stats import one_digit
 from conjoin.study.patterns import pattern_groups, patterns_file
 from conjoin.study.study import Study
 
-ROOT = Path(__file__).resolve().parents[1]
-DOC = ROOT / "docs" / "patterns.md"
-STUDIES = ROOT / "studies"
+DOCS = (ROOT / "docs" / "patterns.md", ROOT / "docs" / "ties.md")
 RECOVERY = STUDIES / "results" / "patterns" / "recovery.json"
 BLOCK = re.compile(r"<!-- patterns: (?P<name>[\w-]+) -->\n.*?<!-- /patterns -->", re.DOTALL)
-DATASETS = ("FB15K-237", "WN18RR", "FB15K", "WN18")
 NOISE = (0.0, 0.05, 0.1, 0.2, 0.3)
 SEEDS = range(3)
-ALPHA = 0.05
-
-
-def table(heads: list[str], rows: list[list[str]], *, left: int = 1) -> str:
-    rule = ["---" if place < left else "---:" for place in range(len(heads))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [heads, rule, *rows])
-
-
-def findings_of(name: str) -> Findings:
-    study = Study.read(STUDIES / f"{name}.toml")
-    return collect(study, study.root)
 
 
 def datasets() -> str:
@@ -123,108 +110,42 @@ def learned() -> str:
     return table(["test MRR", *names], rows)
 
 
-def gains() -> str:
-    findings = findings_of("paper")
-    found = pattern_tests(findings, findings.study.root, datasets=DATASETS)
-    lines = []
-    for dataset in DATASETS:
-        lines += ["", f"### {dataset}", "", _gains(found, dataset)]
-    absent = [text for text in found.missing if text.startswith(DATASETS)]
-    lines += ["", f"Cells without runs: {', '.join(absent) if absent else 'none'}."]
-    return "\n".join(lines).strip()
-
-
-def _gains(found: ByPattern, dataset: str) -> str:
-    tests = [test for test in found.tests if test.dataset == dataset]
-    if not tests:
-        return "No tied form and its original have both been run yet."
-    groups = list(dict.fromkeys(test.group for test in tests))
-    tied = list(dict.fromkeys(test.tied.row.name for test in tests))
-    lines = {(test.group, test.tied.row.name): test for test in tests}
-    rows = []
-    for group in groups:
-        size = next(test.paired.triples for test in tests if test.group == group)
-        cells = []
-        for name in tied:
-            test = lines.get((group, name))
-            if test is None:
-                cells.append("-")
-                continue
-            text = f"{signed(test.paired.difference, decimals=3)} ± {half(test.paired.interval)}"
-            cells.append(text if test.verdict(ALPHA) == "no difference" else f"**{text}**")
-        rows.append([group, f"{size:,}", *cells])
-    originals = {
-        test.tied.row.name: (test.original.row.name, test.before) for test in tests if test.group == EVERYTHING
-    }
-    heads = [f"{name} − {originals[name][0]}" for name in tied]
-    return table(["questions of", "triples", *heads], rows)
-
-
-def half(interval: object) -> str:
-    return f"{(interval.high - interval.low) / 2:.3f}"  # type: ignore[attr-defined]
-
-
-def ties() -> str:
-    findings = findings_of("ties")
-    lines = []
-    for dataset in findings.study.datasets:
-        run = [outcome for outcome in findings.on(dataset) if outcome.runs]
-        absent = len(findings.on(dataset)) - len(run)
-        lines += ["", f"### {dataset}", ""]
-        if not run:
-            lines.append(f"Not run yet: `conjoin study run studies/ties.toml --only dataset={dataset}`.")
-            continue
-        lines += [_verdict(findings, dataset), "", _ranking(findings, dataset)]
-        if absent:
-            lines += ["", f"{absent} of {absent + len(run)} rows have not been run."]
-    return "\n".join(lines).strip()
-
-
-def _tied(outcome: Outcome) -> bool:
-    return outcome.row.group != "control"
-
-
-def _verdict(findings: Findings, dataset: str) -> str:
-    tied = ranked(findings, dataset, reference="5star-conj", competes=_tied)
-    paper = next((each for each in tied if each.outcome.row.name == "5star-conj"), None)
-    if paper is None:
-        return "The paper's choice has not been run yet."
-    better = [
-        each
-        for each in tied
-        if each.against and each.against.difference > 0 and each.holm is not None and each.holm < ALPHA
+def seconds() -> str:
+    """Wall and processor time of `conjoin patterns`, from the newest file that bench/patterns.py wrote."""
+    file = latest(ROOT / "bench" / "results", "patterns_2cores")
+    told = read_json(file) if file else {"graphs": {}}
+    rows = [
+        [
+            graph,
+            *(f"{median(one[key] for one in runs):.1f}" for key in ("wall_seconds", "processor_seconds")),
+            f"{min(one['load_before'] for one in runs):.1f} to {max(one['load_before'] for one in runs):.1f}",
+            f"{max(one['peak_bytes'] for one in runs) / 2**20:.0f} MiB",
+        ]
+        for graph, runs in told["graphs"].items()
     ]
-    words = ", ".join(each.outcome.row.label for each in better)
-    return f"The paper's choice, 5★ε, is number {paper.place} of {len(tied)} ways to tie; " + (
-        f"better after Holm's correction: {words}." if better else "none is better after Holm's correction."
+    times = sorted({len(runs) for runs in told["graphs"].values()})
+    heads = ["graph", "wall seconds", "processor seconds", "load before", "peak memory"]
+    return (
+        f"{table(heads, rows)}\n\nMedians of {times[-1]} starts on two cores, {told['date']}."
+        if rows
+        else "Not measured."
     )
-
-
-def _ranking(findings: Findings, dataset: str) -> str:
-    rows = []
-    for each in ranked(findings, dataset, reference="5star-conj"):
-        row = each.outcome.row
-        rows.append(
-            [
-                row.label,
-                {"main": "pairs", "ablation": "three share", "control": "not tied"}[row.group],
-                f"{each.mrr:.3f}",
-                signed(each.against.difference, decimals=3) if each.against else "",
-                span(each.against.interval) if each.against else "",
-                one_digit(each.holm) if each.holm is not None else "",
-                str(each.seeds),
-            ]
-        )
-    return table(["ties", "kind", "MRR", "less that of 5★ε", "95 % interval", "p, Holm", "seeds"], rows, left=2)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "datasets": datasets,
+    "seconds": seconds,
     "planted": planted,
     "learned": learned,
     "predictions": predictions,
-    "gains": gains,
-    "ties": ties,
+    "effects": patterns_effects.effects,
+    "gains": patterns_effects.gains,
+    "ties-answer": patterns_ties.answer,
+    "ties": patterns_ties.ties,
+    "ties-algebra": patterns_ties.algebra,
+    "ties-tested": patterns_ties.tested,
+    "ties-turns": patterns_ties.turns,
+    "ties-penalty": patterns_ties.penalty,
 }
 
 
@@ -255,15 +176,18 @@ def measure(*, entities: int = 120) -> None:
     study = Study.read(STUDIES / "paper.toml")
     for dataset in DATASETS:
         pattern_groups(study, dataset, study.root)
+    patterns_ties.measure()
 
 
 def main() -> None:
     if "--measure" in sys.argv[1:]:
         measure()
-    before = DOC.read_text(encoding="utf-8")
-    after = filled(before)
-    if after != before:
-        DOC.write_text(after, encoding="utf-8")
+    patterns_effects.draw()
+    for doc in DOCS:
+        before = doc.read_text(encoding="utf-8")
+        after = filled(before)
+        if after != before:
+            doc.write_text(after, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,18 @@ from torch import Tensor
 
 from conjoin.algebra.forms import FiveStar
 from conjoin.algebra.notation import FORMS
-from conjoin.algebra.orbits import SLOTS, TURNS, Turn, canonical, halvings, orbit, paired, representatives, texts
+from conjoin.algebra.orbits import (
+    SLOTS,
+    TURNS,
+    Turn,
+    canonical,
+    halvings,
+    orbit,
+    paired,
+    representatives,
+    sees_small_entities,
+    texts,
+)
 
 K, ENTITIES = 3, 4
 
@@ -114,3 +125,37 @@ def test_named_forms_stand_for_their_orbits() -> None:
 
 def test_no_turn_is_the_identity() -> None:
     assert all(Turn(0, 0).carry(form) == form for form in halvings())
+
+
+def query(form: FiveStar, stored: dict[str, Tensor], entities: Tensor) -> Tensor:
+    q = form.query(row(entities), form.unfold(row(*(stored[slot] for slot in form.stored))))
+    return torch.complex(*q.chunk(2, dim=-1))
+
+
+def test_how_many_ties_see_small_entities() -> None:
+    counts = Counter((paired(form), sees_small_entities(form)) for form in representatives())
+    assert counts == {(True, True): 7, (True, False): 10, (False, True): 6, (False, False): 16}
+    assert all(sees_small_entities(form) == sees_small_entities(other) for form in halvings() for other in orbit(form))
+    assert sees_small_entities(FiveStar())
+
+
+@pytest.mark.parametrize("form", [form for form in halvings() if sees_small_entities(form)], ids=str)
+def test_with_d_nothing_a_small_entity_speaks_by_its_direction(form: FiveStar) -> None:
+    owner = form.ties["d"].slot if "d" in form.ties else "d"
+    stored = {slot: NUMBERS[slot] * (slot != owner) for slot in form.stored}
+    slots = matrices(form, stored)
+    small = 1e-9 * PEOPLE
+    turned = slots["b"].conj() * slots["c"] / slots["c"].abs() * PEOPLE / PEOPLE.abs()
+    torch.testing.assert_close(query(form, stored, small), turned, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("form", [form for form in halvings() if not sees_small_entities(form)], ids=str)
+def test_in_all_others_a_small_entity_says_little(form: FiveStar) -> None:
+    """Slots of very different sizes too, and the bound is met for large entities as well."""
+    for seed in range(20):
+        sizes = 10 ** (4 * torch.rand(4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) - 2)
+        stored = {slot: drawn(1, K, seed=100 + 4 * seed + place) * sizes[place] for place, slot in enumerate(SLOTS)}
+        largest = torch.stack([value.abs() for value in matrices(form, stored).values()]).amax(dim=0)
+        entities = drawn(ENTITIES, K, seed=500 + seed) * sizes[0]
+        moved = query(form, stored, entities) - query(form, stored, 0 * entities)
+        assert bool((moved.abs() <= 3 * largest * entities.abs() * (1 + 1e-9)).all())

@@ -86,8 +86,21 @@ def test_every_kind_of_map_can_be_drawn(slots: tuple[complex, ...], roles: list[
     assert len(one.lines()) == (0 if one.map.kind in ("constant", "identity") else 8)
 
 
-def test_the_entity_lies_at_its_longitude_in_every_scene() -> None:
+def test_the_motion_is_turned_to_the_eye() -> None:
+    """A stretching along a meridian faces it; of a rotation about an axis in the equator, the axis' near end does."""
     assert scene(2, 0, 0, 1, at=1j).facing == pytest.approx(np.pi / 2)
+    quarter = scene(
+        np.cos(np.pi / 5), 1j * np.sin(np.pi / 5), 1j * np.sin(np.pi / 5), np.cos(np.pi / 5), at=0.5, iterates=5
+    )
+    assert quarter.map.fixed.shape == (2, 2)
+    assert abs(quarter.facing) < np.pi / 4
+    for one in (quarter, scene(1 + 1j, 2, 2, 1 - 1j), scene(1, 1, 0, 1), scene(1, 2, 2, 4), scene(1j, 0, 0, 1, at=0)):
+        eye = np.array([np.cos(one.facing), np.sin(one.facing), 0.0])
+        centres = [
+            to_sphere(one.curve)[:-1].mean(axis=0),
+            *(i[:-1].mean(axis=0) for i in one.images(1) + one.images(-1)),
+        ]
+        assert sum(centres) @ eye > -0.1
     assert chordal(scene(2, 0, 0, 1, at=3).place, points_of(3)) == 0
 
 

@@ -11,20 +11,24 @@ pytest.importorskip("scipy", reason="tests between models need SciPy: pip instal
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import patterns_effects  # noqa: E402
+import patterns_ties  # noqa: E402
 import write_patterns_doc  # noqa: E402
 import write_ties_study  # noqa: E402
 
 from conjoin.algebra.notation import parse  # noqa: E402
 from conjoin.algebra.orbits import representatives  # noqa: E402
+from conjoin.graph.graph import Graph  # noqa: E402
 from conjoin.report.predictions import Predictions  # noqa: E402
 from conjoin.study.study import Study  # noqa: E402
 
 
-def test_the_page_is_current() -> None:
-    text = write_patterns_doc.DOC.read_text(encoding="utf-8")
-    named = [block["name"] for block in write_patterns_doc.BLOCK.finditer(text)]
+def test_the_pages_are_current() -> None:
+    texts = [doc.read_text(encoding="utf-8") for doc in write_patterns_doc.DOCS]
+    named = [block["name"] for text in texts for block in write_patterns_doc.BLOCK.finditer(text)]
     assert sorted(named) == sorted(write_patterns_doc.BLOCKS)
-    assert write_patterns_doc.filled(text) == text, "run `python scripts/write_patterns_doc.py`"
+    for text in texts:
+        assert write_patterns_doc.filled(text) == text, "run `python scripts/write_patterns_doc.py`"
 
 
 def test_the_study_of_ties_is_current() -> None:
@@ -42,3 +46,38 @@ def test_predictions_are_about_the_study() -> None:
     study = Study.read(ROOT / "studies" / "patterns.toml")
     asked = Predictions.read(ROOT / "studies" / "patterns-predictions.toml", study)
     assert sum(len(each.claims) for each in asked.predictions) > 20
+
+
+def test_the_plot_shows_the_numbers_of_the_page() -> None:
+    drawn = patterns_effects.PLOT.read_text(encoding="utf-8")
+    assert f"<!-- numbers: {patterns_effects.digest()} -->" in drawn, "run `python scripts/write_patterns_doc.py`"
+    assert "prefers-color-scheme:dark" in drawn
+
+
+def test_popularity_by_hand() -> None:
+    """Of the tails of r, b counts 2, c 1; (d, r, c) is asked where b is known: c is first. Heads of r are even."""
+    graph = Graph.from_triples(
+        [("a", "r", "b"), ("d", "r", "b"), ("e", "r", "c")], None, [("d", "r", "c"), ("a", "r", "c")]
+    )
+    # tails: both asked with b filtered, so c leads: 1, 1. heads of c: e is known; d and a count 1 each, and each is
+    # filtered from the other's question: 1, 1.
+    assert patterns_ties.popularity(graph) == pytest.approx(1.0)
+    lonely = Graph.from_triples([("a", "r", "b"), ("d", "r", "b"), ("e", "r", "c")], None, [("c", "r", "c")])
+    # (c, r, ?): b counts 2 and c 1, so c is second. (?, r, c): c counts 0, e is known, a and d count 1 and b ties.
+    assert patterns_ties.popularity(lonely) == pytest.approx((1 / 2 + 1 / 3.5) / 2)
+
+
+def test_every_row_of_the_study_of_ties_is_of_one_kind() -> None:
+    study = Study.read(write_ties_study.FILE)
+    tied = [row for row in study.rows.values() if row.group != "control"]
+    assert sum(patterns_ties._sees(row) for row in tied) == 13
+    kinds = {row.name: patterns_ties._between(row) for row in tied if patterns_ties._sees(row)}
+    assert kinds["5star-conj"] == kinds["5star-neg"] == kinds["b_a.c_conj_a"] == "c = ±conj(b)"
+    assert kinds["b_conj_a.c_conj_a"] == kinds["5star-twin"] == "c = b"
+    assert kinds["b_minus_a.c_a"] == "c = −b"
+
+
+def test_predictions_about_the_penalty_are_about_the_study() -> None:
+    study = Study.read(ROOT / "studies" / "ties-penalty.toml")
+    asked = Predictions.read(ROOT / "studies" / "ties-penalty-predictions.toml", study)
+    assert [each.name for each in asked.predictions] == ["direction-survives", "others-collapse", "weak-penalty"]

@@ -114,5 +114,16 @@ def paired(form: FiveStar) -> bool:
     return len({tie.slot for tie in form.ties.values()}) == len(form.ties)
 
 
+def sees_small_entities(form: FiveStar) -> bool:
+    """Can d be nothing while b and c are not? In the published reading that decides what a small entity can say.
+
+    If so, d = 0 gives q = conj(b) (c/|c|) (h/|h|) + O(|a h|): however small h is, its direction turns the query. If
+    not, q stays within 3 M |h| of its value at h = 0, with M the largest modulus of a slot: |b c h/d| is at most M |h|
+    because d has the modulus of b or of c.
+    """
+    source = {slot: form.ties[slot].slot if slot in form.ties else slot for slot in SLOTS}
+    return None not in (source["b"], source["c"]) and source["d"] not in (source["b"], source["c"])
+
+
 def _order(form: FiveStar) -> tuple[bool, bool, int, str]:
     return not paired(form), name_of(form) is None, sum(tie.negated for tie in form.ties.values()), str(form)

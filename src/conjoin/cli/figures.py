@@ -101,6 +101,7 @@ def sphere(
             entity=predictor.graph.entities.label(e),
             coordinate=i,
             note=move.reading.note,
+            borrowed=move.reading.drawn == "mobius",
             iterates=iterates,
         )
         for path, predictor, move, i, e in zip(runs, predictors, moves, chosen, entities, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,14 +26,19 @@ WAY = "#aab1b9"
 FORMATS = ("png", "svg", "pdf", "html")
 DOTS = 220
 """Dots per inch of a PNG."""
-TURNED, RAISED = 38.0, 16.0
-"""Degrees by which the camera stands right of the drawn entity, and above the equator."""
+TURNED, RAISED = 10.0, -8.0
+"""Degrees by which the camera stands right of what it looks at, and above the equator: below, because trained entities
+are mostly smaller than 1 and lie south."""
 PALEST = 0.6
 """How far the last iterate is mixed with white."""
 BEHIND = 0.25
 """The opacity of what lies on the far side."""
 CLOSE = 0.11
 """Numbers that would stand closer than this are left out."""
+LINE = 0.13
+"""Inches from one line above a sphere to the next."""
+WIDE = 52
+"""Characters that fit into such a line."""
 MARKS = {
     "attracting": ("o", INK, "attracting fixed point"),
     "repelling": ("o", "#ffffff", "repelling fixed point"),
@@ -54,11 +60,12 @@ def draw_spheres(scenes: Sequence[Scene]) -> Figure:
     """Scenes side by side, seen from the same side, with one legend below."""
     with styled():
         below = 0.62 if len(scenes) > 1 else 0.8
+        lines = max(len(_subtitle(scene)) for scene in scenes)
         figure, axes = panels(
-            len(scenes), columns=2, width=3.2, height=3.2, left=0.15, right=0.15, top=0.5, bottom=below
+            len(scenes), columns=2, width=3.2, height=3.2, left=0.15, right=0.15, top=0.37 + LINE * lines, bottom=below
         )
         for ax, scene in zip(axes, scenes, strict=True):
-            _sphere(ax, scene)
+            _sphere(ax, scene, lines=lines)
         _legend(figure, scenes)
     return figure
 
@@ -89,7 +96,7 @@ def write(file: Path, content: bytes) -> None:
         aside.write_bytes(content)
 
 
-def _sphere(ax: Axes, scene: Scene) -> None:
+def _sphere(ax: Axes, scene: Scene, *, lines: int) -> None:
     from matplotlib.patches import Circle
 
     view = camera(scene.facing + np.radians(TURNED), np.radians(RAISED))
@@ -131,9 +138,18 @@ def _sphere(ax: Axes, scene: Scene) -> None:
         ax.plot(x, y, mark, markersize=size, markerfacecolor=face, markeredgecolor=INK, markeredgewidth=0.9,
                 alpha=1 if near >= -0.02 else 0.45, zorder=8, clip_on=False)  # fmt: skip
     ax.set_title(
-        f"{label(scene.form)}   {shortened(scene.relation)}, coordinate {scene.coordinate}", pad=14, loc="center"
+        f"{label(scene.form)}   {shortened(scene.relation)}, coordinate {scene.coordinate}",
+        pad=4.5 + 72 * LINE * lines,
+        loc="center",
     )
-    ax.text(0.5, 1.005, scene.words, transform=ax.transAxes, ha="center", va="bottom", color=FAINT)
+    under = "\n".join([*_subtitle(scene), *[""] * (lines - len(_subtitle(scene)))])
+    ax.text(0.5, 1.005, under, transform=ax.transAxes, ha="center", va="bottom", color=FAINT, linespacing=1.1)
+
+
+def _subtitle(scene: Scene) -> list[str]:
+    """What the map does, in lines that fit above a panel."""
+    borrowed = ["the Möbius map of numbers trained in another reading"] if scene.borrowed else []
+    return [*wrap(scene.words, WIDE), *borrowed]
 
 
 def _line(ax: Axes, seen: Reals, colour: str, width: float, *, dashed: bool = False) -> None:

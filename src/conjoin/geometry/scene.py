@@ -20,6 +20,8 @@ CORNERS = 96
 LINES = 8
 """Points of the circle whose way along the flow is drawn."""
 STEPS = 361
+ASIDE = np.radians(35)
+"""How far from the middle of the sphere an entity may be turned to show more of its images."""
 SLOW = 0.012
 """A flow line leaves out points that come closer than this to the last one."""
 
@@ -47,12 +49,18 @@ class Scene:
     coordinate: int
     note: str
     iterates: int = 5
+    borrowed: bool = False
+    """Is the map one that the run does not compute: the Möbius map of numbers that were trained in another reading?"""
 
-    @property
+    @cached_property
     def facing(self) -> float:
-        """The longitude of the entity: spheres are turned so that it lies alike in all of them."""
-        x, y, _ = to_sphere(self.place)
-        return float(np.arctan2(y, x))
+        """The longitude that spheres turn to the eye: the middle of the images, as far as the entity stays in view."""
+        around = [image for sign in (1, -1) for image in self.images(sign)]
+        sizes = [float(np.linalg.norm(each - each[0], axis=1).max()) for each in around]
+        middle = sum((size * each[:-1].mean(axis=0) for size, each in zip(sizes, around, strict=True)), np.zeros(3))
+        own, other = (float(np.arctan2(y, x)) for x, y, _ in (to_sphere(self.place), middle))
+        aside = (other - own + np.pi) % (2 * np.pi) - np.pi if np.hypot(*middle[:2]) > SLOW else 0.0
+        return own + float(np.clip(aside, -ASIDE, ASIDE))
 
     @cached_property
     def curve(self) -> Complexes:
@@ -132,6 +140,7 @@ class Scene:
             "entity": self.entity,
             "coordinate": self.coordinate,
             "note": self.note,
+            "borrowed": self.borrowed,
             "words": self.words,
             "kind": self.map.kind,
             "stretch": None if m is None else abs(m),

@@ -11,7 +11,7 @@
  *   run: string, form: string, relation: string, entity: string, coordinate: number, note: string, words: string,
  *   kind: string, stretch: number | null, turn: number | null, matrix: readonly Complex[],
  *   generator: readonly Complex[] | null, flowing: readonly Complex[] | null, reach: number, place: readonly Complex[], curve: readonly (readonly Complex[])[],
- *   value: Place | null, fixed: readonly Still[], facing: number, apart: boolean, iterates: number
+ *   value: Place | null, fixed: readonly Still[], borrowed: boolean, facing: number, apart: boolean, iterates: number
  * }} Scene
  * @typedef {{blue: string, green: string, red: string, ink: string, faint: string, way: string, ball: string, paper: string}} Colours
  * @typedef {readonly [Complex, Complex, Complex, Complex]} Matrix
@@ -23,7 +23,7 @@ const STEPS = 180;
 const BEHIND = 0.22;
 const PALEST = 0.62;
 const TURN = 0.008;
-const HOME = { longitude: (38 * Math.PI) / 180, latitude: (16 * Math.PI) / 180 };
+const HOME = { longitude: (10 * Math.PI) / 180, latitude: (-8 * Math.PI) / 180 };
 
 /** @param {Complex} p @param {Complex} q @returns {Complex} */
 const times = ([a, b], [c, d]) => [a * c - b * d, a * d + b * c];
@@ -326,6 +326,9 @@ export function save(name, content) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+/** @type {Record<string, string>} The letters below the line that the paper's signs have. */
+const BELOW = { n: "ₙ", v: "ᵥ", h: "ₕ", r: "ᵣ" };
+
 /** The spheres side by side as one PNG. @param {readonly Sphere[]} spheres @param {string} name @param {number} [side] */
 export function savePicture(spheres, name, side = 1200) {
   const canvas = document.createElement("canvas");
@@ -336,15 +339,16 @@ export function savePicture(spheres, name, side = 1200) {
   pen.fillStyle = first.colours.paper;
   pen.fillRect(0, 0, canvas.width, canvas.height);
   spheres.forEach((sphere, i) => {
-    const { form, relation, coordinate, words } = sphere.scene;
+    const { form, relation, coordinate, words, borrowed } = sphere.scene;
     pen.drawImage(sphere.picture(side), i * side, 90);
     pen.textAlign = "center";
     pen.fillStyle = sphere.colours.ink;
     pen.font = "bold 36px system-ui, sans-serif";
-    pen.fillText(`${form}, ${relation}, coordinate ${coordinate}`, (i + 0.5) * side, 50, side - 40);
+    const sign = form.replace(/_([nvhr])$/, (_, letter) => BELOW[letter] ?? letter);
+    pen.fillText(`${sign}, ${relation}, coordinate ${coordinate}`, (i + 0.5) * side, 50, side - 40);
     pen.fillStyle = sphere.colours.faint;
     pen.font = "28px system-ui, sans-serif";
-    pen.fillText(words, (i + 0.5) * side, 90, side - 40);
+    pen.fillText(borrowed ? `${words}; trained in another reading` : words, (i + 0.5) * side, 90, side - 40);
   });
   canvas.toBlob((blob) => { if (blob) save(name, blob); }, "image/png");
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from conjoin.report.collect import QUALITY, Findings, Outcome, collect
 from conjoin.report.compare import PrintedCheck, QuestionTest, RunTest, printed_checks, question_tests, run_tests
 from conjoin.report.document import Document, Figure, Section, Table
 from conjoin.report.judge import RULE, WITHIN, published_value, reproduced
+from conjoin.report.pattern_plot import pattern_effects
+from conjoin.report.pattern_words import consistency, form_effects
 from conjoin.report.printing import bare
 from conjoin.report.stats import RESAMPLES
 from conjoin.report.tables import (
@@ -123,7 +125,7 @@ def compose(findings: Findings, tests: Tests, *, unread: Sequence[str] = ()) -> 
             words=(PAIRED,),
             tables=_filled(paired_table(findings, tests.questions, name) for name in study.datasets),
         ),
-        pattern_section(findings, tests.patterns),
+        _patterns(findings, tests, figures=drawn.get("patterns", ())),
         Section(
             title="Costs",
             words=(COSTS,),
@@ -158,6 +160,7 @@ def _draw(findings: Findings, tests: Tests) -> tuple[dict[str, tuple[Figure, ...
             "pvalues": plots.pvalues(findings, tests.runs),
             "times": plots.times(findings),
             "curves": plots.curves(findings),
+            "patterns": pattern_effects(form_effects(tests.patterns.tests, alpha=findings.study.alpha)),
         }
     except NotInstalled as error:
         return {}, (f"Plots are left out: {error}.",)
@@ -173,6 +176,18 @@ def _results(findings: Findings, group: str, *, figures: tuple[Figure, ...]) -> 
         commands = [f"`conjoin study run {study.file.name} --only dataset={name}`" for name in missing]
         words.append(f"What is missing is filled by {_listed(commands)}.")
     return Section(title=TITLES[group], words=tuple(words), tables=tables, figures=figures)
+
+
+def _patterns(findings: Findings, tests: Tests, *, figures: tuple[Figure, ...]) -> Section:
+    """The tables by pattern, with what they say in front of them."""
+    section = pattern_section(findings, tests.patterns)
+    effects = form_effects(tests.patterns.tests, alpha=findings.study.alpha)
+    told = [
+        f"{each.tied} against {each.original}: {' '.join((f'{each.headline}.', *each.sentences))}" for each in effects
+    ]
+    return replace(
+        section, words=(*section.words, *told, *([consistency(effects)] if effects else [])), figures=figures
+    )
 
 
 def _matrices(findings: Findings, tests: Tests, name: str) -> Iterator[Table]:

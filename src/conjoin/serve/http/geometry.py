@@ -46,6 +46,7 @@ def geometry(run: OpenRun, wanted: GeometryWanted, relation: int, entity: int | 
         entity=graph.entities.label(e),
         coordinate=coordinate,
         note=reading.note,
+        borrowed=reading.drawn == "mobius",
         iterates=wanted.iterates,
     )
     weights = np.nan_to_num(moves.weights)

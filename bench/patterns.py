@@ -1,0 +1,54 @@
+"""How long finding patterns takes, from start to end: python bench/patterns.py [GRAPH ...] [--times 3] [-o FILE.json]
+
+Starts `conjoin patterns GRAPH --json` as a process of its own and takes wall and processor time; the load before each
+start is kept, because other work on the machine lengthens the first and hardly the second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import date
+from pathlib import Path
+
+GRAPHS = ("fb15k", "fb15k-237", "wn18rr", "wn18")
+
+
+def timed(graph: str) -> dict[str, float]:
+    """One start: seconds of wall and processor time, peak memory, and the load before."""
+    load = os.getloadavg()[0]
+    begin = time.perf_counter()
+    command = [sys.executable, "-m", "conjoin", "patterns", graph, "--json"]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
+    return {
+        "wall_seconds": round(time.perf_counter() - begin, 2),
+        "processor_seconds": round(used.ru_utime + used.ru_stime, 2),
+        "peak_bytes": used.ru_maxrss * 1024,
+        "load_before": round(load, 2),
+    }
+
+
+def main() -> None:
+    """Measure and write one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("graphs", nargs="*", default=list(GRAPHS), help="names of datasets, or files")
+    parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("-o", "--out", type=Path)
+    chosen = parser.parse_args()
+    cores = os.cpu_count() or 1
+    graphs = {graph: [timed(graph) for _ in range(chosen.times)] for graph in chosen.graphs}
+    told = {"date": date.today().isoformat(), "cores": cores, "graphs": graphs}
+    out = chosen.out or Path(f"bench/results/patterns_{cores}cores_{told['date']}.json")
+    out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    print(out)
+
+
+if __name__ == "__main__":
+    main()

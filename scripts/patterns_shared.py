@@ -1,0 +1,36 @@
+"""What the scripts that write docs/patterns.md share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conjoin.report.collect import Findings, collect
+from conjoin.report.stats import Interval
+from conjoin.study.study import Study
+
+ROOT = Path(__file__).resolve().parents[1]
+STUDIES = ROOT / "studies"
+DATASETS = ("FB15K-237", "WN18RR", "FB15K", "WN18")
+ALPHA = 0.05
+
+
+def table(heads: list[str], rows: list[list[str]], *, left: int = 1) -> str:
+    rule = ["---" if place < left else "---:" for place in range(len(heads))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [heads, rule, *rows])
+
+
+def findings_of(name: str) -> Findings:
+    study = Study.read(STUDIES / f"{name}.toml")
+    return collect(study, study.root)
+
+
+def half(interval: Interval) -> str:
+    return f"{(interval.high - interval.low) / 2:.3f}"
+
+
+def seeds_of(findings: Findings) -> str:
+    """One seed; 1 to 3 seeds."""
+    counts = sorted({len(outcome.runs) for outcome in findings.outcomes.values() if outcome.runs}) or [0]
+    if counts == [1]:
+        return "One seed"
+    return f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.report.test_by_pattern import filled, study_of
+
+from conjoin.report.by_pattern import pattern_tests
+from conjoin.report.collect import collect
+from conjoin.report.compose import write_report
+from conjoin.report.pattern_plot import pattern_effects
+from conjoin.report.pattern_words import form_effects
+
+pytest.importorskip("scipy", reason="relation patterns need SciPy: pip install 'conjoin[study]'")
+pytest.importorskip("matplotlib", reason="plots need matplotlib: pip install 'conjoin[study]'")
+
+
+def test_no_tests_no_plot() -> None:
+    assert pattern_effects([]) == ()
+
+
+def test_the_plot_is_the_same_for_the_same_tests(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    filled(study, tmp_path)
+    effects = form_effects(pattern_tests(collect(study, tmp_path), tmp_path).tests, alpha=0.05)
+    (first,), (second,) = pattern_effects(effects), pattern_effects(effects)
+    assert first.svg == second.svg
+    assert first.pdf.startswith(b"%PDF")
+    assert "currentColor" in first.svg, "text takes the page's colour"
+
+
+def test_a_report_has_the_plot_and_the_sentences(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    filled(study, tmp_path)
+    write_report(study, tmp_path, tmp_path / "report")
+    page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert "over all questions it loses on one of one dataset" in page
+    assert "figures/pattern-effects.svg" in page
+    assert (tmp_path / "report" / "figures" / "pattern-effects.svg").exists()
