@@ -49,7 +49,8 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=["conjoin", "tomllib", "torture"]):
-        from torture.readers import targets, tried
+        from torture.readers import targets
+        from torture.target import tried
     name, seconds = (*sys.argv[1:], *("forms", "10")[len(sys.argv) - 1 :])[:2]
     target = targets()[name]
     scratch = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torture.counts import record_short
-from torture.readers import limited_memory, targets, tried
+from torture.readers import limited_memory, targets
+from torture.target import tried
 
 TARGETS = targets()
 EXAMPLES = 25
