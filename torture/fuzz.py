@@ -32,7 +32,11 @@ def fuzz_everything(place: Path, *, seconds: int) -> Counts:
         done = subprocess.run(
             [sys.executable, "-m", "torture.fuzz", name, str(seconds)],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
+                "TMPDIR": str(folder),  # libFuzzer leaves without tidying up
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -53,7 +57,7 @@ def main() -> None:
         from torture.target import tried
     name, seconds = (*sys.argv[1:], *("forms", "10")[len(sys.argv) - 1 :])[:2]
     target = targets()[name]
-    scratch = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    scratch = Path(tempfile.mkdtemp())
     corpus = Path("corpus")
     corpus.mkdir(exist_ok=True)
     for number, example in enumerate(target.examples):

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from torture import forged
+from torture import forged, forged_runs
 from torture.target import Target
 
 
@@ -327,7 +327,7 @@ def targets() -> dict[str, Target]:
             "HTTP bodies", _question, (b'{"questions": [{"head": "a", "relation": "r"}], "k": 3}', b'{"entity": "a"}')
         ),
     ]
-    return {target.name: target for target in (*listed, *forged.targets())}
+    return {target.name: target for target in (*listed, *forged.targets(), *forged_runs.targets())}
 
 
 @contextmanager

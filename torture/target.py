@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from conjoin.errors import ConjoinError
@@ -13,11 +14,16 @@ Reading = Callable[[bytes, Path], None]
 
 @dataclass(frozen=True)
 class Target:
-    """`read` takes bytes and a scratch folder; `examples` are where mutation starts."""
+    """`read` takes bytes and a scratch folder; `given` are good examples, or what makes one when it is first wanted."""
 
     name: str
     read: Reading
-    examples: tuple[bytes, ...]
+    given: tuple[bytes, ...] | Callable[[], bytes]
+
+    @cached_property
+    def examples(self) -> tuple[bytes, ...]:
+        """Where mutation starts."""
+        return (self.given(),) if callable(self.given) else self.given
 
 
 def tried(target: Target, data: bytes, scratch: Path) -> bool:

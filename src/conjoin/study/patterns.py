@@ -89,8 +89,11 @@ def _groups(told: Mapping[str, Any], file: Path) -> PatternGroups:
     try:
         names = (*PATTERNS, NONE, *CARDINALITIES)
         relations = {name: np.array(told["relations"][name], dtype=np.int64) for name in names}
+        counts = [*told["pairs"].values(), *told["rules"].values()]
+        if any(ids.ndim != 1 for ids in relations.values()) or any(type(count) is not int for count in counts):
+            raise ValueError("lists of relations and counts are wanted")
         return PatternGroups(relations, dict(told["pairs"]), dict(told["rules"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise RunError(
             f"{file} cannot be read as patterns ({error!r}): delete it, the next report writes it"
         ) from error
