@@ -110,10 +110,25 @@ def _sharded(folder: Path) -> None:
     save_shards(folder, training)
 
 
+_reused = cache(_training)
+
+
+def _blank() -> Any:
+    """A training that has forgotten everything: making one takes longer than reading."""
+    from conjoin.learn.train import Progress
+
+    training = _reused()
+    training.progress, training.best_weights = Progress(), {}
+    training.step.optimizer.state.clear()
+    for part in training.model.parameters():
+        part.detach().fill_(0)
+    return training
+
+
 def _shards(file: Path) -> Any:
     from conjoin.learn.shards import load_shards
 
-    training = _training()
+    training = _blank()
     load_shards(file.parent, training)
     state = training.step.optimizer.state_dict()["state"]
     return [part.tolist() for part in training.model.parameters()], training.progress, str(state)
@@ -191,7 +206,22 @@ def _ranks(file: Path) -> Any:
 
 
 def _questions(file: Path) -> Any:
-    return _ranks(next(file.parent.rglob(f"{file.stem.replace('questions', 'ranks').rpartition('-')[0]}.parquet")))
+    """As the ranks of a run read them."""
+    from conjoin.ranking.ranks import _shared_questions
+
+    ranks, reference = _reference(file)
+    return {name: column.to_pylist() for name, column in _shared_questions(ranks, reference).items()}
+
+
+@cache
+def _reference(file: Path) -> tuple[Path, str]:
+    """The ranks that refer to a file of questions, and their words for it."""
+    import pyarrow.parquet as pq
+
+    from conjoin.ranking.ranks import QUESTIONS
+
+    ranks = next(file.parent.rglob(f"{file.stem.replace('questions', 'ranks').rpartition('-')[0]}.parquet"))
+    return ranks, pq.ParquetFile(ranks).schema_arrow.metadata[QUESTIONS].decode()
 
 
 def _graph(file: Path) -> Any:
@@ -202,12 +232,18 @@ def _graph(file: Path) -> Any:
     return graph.name, graph.notes, names, graph.train.tolist(), graph.test.tolist()
 
 
-def _calibration(file: Path) -> Any:
+@cache
+def _opened_graph(folder: Path) -> Any:
     from conjoin.graph.files.store import open_graph
+
+    return open_graph(folder)
+
+
+def _calibration(file: Path) -> Any:
     from conjoin.serve.calibration import read_calibration
 
     folder = _folder(file)
-    found = read_calibration(folder, open_graph(folder.graph_folder), "last")
+    found = read_calibration(folder, _opened_graph(folder.graph_folder), "last")
     assert found is not None
     return json.dumps([found.pooled.to_json(), {r: c.to_json() for r, c in found.own.items()}, dict(found.about)])
 
