@@ -35,6 +35,9 @@ def client(run: Path) -> Iterator[TestClient]:
     report = {"study": "paper", "title": "The paper", "datasets": {"atlas": {}}, "cells": [{}, {}]}
     write_sealed(studies / "deep" / "report.json", report)
     (studies / "report.json").write_text("{]", encoding="utf-8")
+    (studies / "changed").mkdir()
+    changed = (studies / "deep" / "report.json").read_text(encoding="utf-8").replace("paper", "other", 1)
+    (studies / "changed" / "report.json").write_text(changed, encoding="utf-8")
     with talking(run, run, settings=Settings(rate=1e6, burst=1e6, studies=studies)) as client:
         yield client
 

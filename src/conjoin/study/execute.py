@@ -123,6 +123,8 @@ def _told(kept: RunFolder) -> Iterator[None]:
     except Stopped as stopped:
         raise Stopped(f"{kept.path}: {stopped}; the same command with --resume goes on from there") from stopped
     except OSError as error:
+        if not kept.path.is_dir():
+            raise StorageError(f"{kept.path} is gone, and the run in it: the same command begins it again") from error
         raise StorageError(
             f"{kept.path} cannot be written to ({error.strerror or error}). What it held before is intact: "
             "once it can be written to, the same command with --resume goes on"
