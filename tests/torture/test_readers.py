@@ -97,6 +97,9 @@ FINDINGS: list[tuple[str, Callable[[bytes], bytes]]] = [
         "stored triples.parquet, sealed",
         lambda example: example.replace(b"relation", b"\xff" * 8),
     ),
+    ("study files", _swap(b"seeds = 2", b"seeds = " + b"2" * 98)),  # OverflowError; with fewer digits all memory
+    ("study files", _swap(b"seeds = 2", b"seeds = 2000000000")),
+    ("zip", _swap(b"\x3b\x00\x00\x00\x31", b"\x3b\x00\x00\x00\x32")),  # a member before the start of the file: OSError
     ("shards: folders", lambda _: b"1x"),  # int("1x")
     ("maps", _with_flag(0)),  # RuntimeError: encrypted
     ("maps", _with_flag(5)),  # NotImplementedError
