@@ -83,11 +83,15 @@ def recording(root: Path) -> Iterator[Recorder]:
         def change(path: Any, *words: Any, **options: Any) -> Any:
             name = recorder.inside(path) if options.get("dir_fd") is None else _below(recorder, path, options["dir_fd"])
             inode = (root / name).lstat().st_ino if name is not None and kind != "mkdir" and _there(root / name) else 0
+            target = recorder.inside(words[0]) or "" if kind in ("rename", "replace") else ""
+            gone = inode if kind in ("unlink", "rmdir") else 0
+            if target and _there(root / target):
+                gone = (root / target).lstat().st_ino
             if name is not None:
                 recorder.new_files()
             done = real[kind](path, *words, **options)
             if name is not None:
-                target = recorder.inside(words[0]) or "" if kind in ("rename", "replace") else ""
+                recorder.seen.pop(gone, None)  # the next new file may get this number
                 inode = inode or (root / name).lstat().st_ino
                 recorder.add(Operation("rename" if kind == "replace" else kind, name, inode, target))
                 recorder.new_files()
@@ -135,6 +139,8 @@ def survivors(operations: list[Operation]) -> Iterator[dict[str, bytes | None]]:
                 _apply(entries, each)
             pending = [each for each in pending if each not in here]
         else:
+            if operation.kind == "create":
+                durable.pop(operation.inode, None)
             pending.append(operation)
     for kept in range(len(pending) + 1):
         state = dict(entries)
