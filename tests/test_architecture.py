@@ -168,6 +168,10 @@ def test_nothing_stored_can_execute(name: str) -> None:
     assert not {"pickle", "dill", "joblib", "shelve", "marshal"} & {word.split(".")[0] for word in imports(tree)}
     if name != RUN_BY_PYKEEN:
         assert not {"torch.load", "torch.save"} & dotted(tree)
+    assert not {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"} & dotted(tree)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert not {"eval", "exec", "compile", "__import__"} & {ast.unparse(call.func) for call in calls}
+    assert not [call.lineno for call in calls for word in call.keywords if word.arg == "shell"]
 
 
 @pytest.mark.parametrize("name", NAMES)

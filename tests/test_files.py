@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,15 @@ def test_checksum_of_bytes(tmp_path: Path) -> None:
     path = tmp_path / "empty"
     path.touch()
     assert sha256_of(path) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
+    """A pipe would be waited for, a device read until the memory is full."""
+    pipe, endless = tmp_path / "pipe", tmp_path / "endless"
+    os.mkfifo(pipe)
+    endless.symlink_to("/dev/zero")
+    for path in (pipe, endless, tmp_path):
+        with pytest.raises(RunError, match="not an ordinary file"):
+            read_json(path)
+        with pytest.raises(OSError, match="not an ordinary file"):
+            sha256_of(path)

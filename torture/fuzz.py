@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from torture.counts import Counts
@@ -20,27 +21,33 @@ SLOWEST = 20
 MOST_MEBIBYTES = 3072
 
 
-def fuzz_everything(place: Path, *, seconds: int) -> Counts:
-    """Every target for so long; counts inputs. Any finding fails."""
+def fuzz_everything(place: Path, *, seconds: int, at_once: int = 4) -> Counts:
+    """Every target for so long, some of them at once; counts inputs. Any finding fails."""
     from torture.readers import targets
 
-    inputs, findings = 0, []
-    names = list(targets())
-    for number, name in enumerate(names):
+    def one(number: int, name: str) -> tuple[int, str]:
         folder = place / str(number)
         folder.mkdir(parents=True)
         done = subprocess.run(
             [sys.executable, "-m", "torture.fuzz", name, str(seconds)],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
+                "TMPDIR": str(folder),  # libFuzzer leaves without tidying up
+            },
             capture_output=True,
             text=True,
             check=False,
         )
         executed = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
-        inputs += int(executed[1]) if executed else 0
-        if done.returncode or executed is None:
-            findings.append(f"{name}: {done.stderr[-3000:]}")
+        found = f"{name}: {done.stderr[-3000:]}" if done.returncode or executed is None else ""
+        return int(executed[1]) if executed else 0, found
+
+    names = list(targets())
+    with ThreadPoolExecutor(at_once) as pool:
+        ended = list(pool.map(one, range(len(names)), names))
+    findings, inputs = [found for _, found in ended if found], sum(count for count, _ in ended)
     assert not findings, "\n\n".join(findings)
     return {"targets": len(names), "seconds a target": seconds, "inputs": inputs, "findings left": 0}
 
@@ -49,10 +56,11 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=["conjoin", "tomllib", "torture"]):
-        from torture.readers import targets, tried
+        from torture.readers import targets
+        from torture.target import tried
     name, seconds = (*sys.argv[1:], *("forms", "10")[len(sys.argv) - 1 :])[:2]
     target = targets()[name]
-    scratch = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    scratch = Path(tempfile.mkdtemp())
     corpus = Path("corpus")
     corpus.mkdir(exist_ok=True)
     for number, example in enumerate(target.examples):

@@ -58,12 +58,21 @@ def specimens(place: Path) -> Path:
     conjoin("calibrate", root / "run", "--fewest", 5, log=log)
     (root / "study.toml").write_text(STUDY, encoding="utf-8")
     conjoin("study", "run", root / "study.toml", "--root", root / "results", "--device", "cpu", log=log)
+    conjoin("study", "report", root / "study.toml", "--root", root / "results", "-o", root / "report", log=log)
+    _found_patterns(root)
     conjoin("ingest", graph, "-o", root / "ingested", log=log)
     _half_done(graph, root / "half")
     _sharded(root / "shards")
     _mapped(root / "run")
     _failed(root / "results")
     return root
+
+
+def _found_patterns(root: Path) -> None:
+    from conjoin.study.patterns import pattern_groups
+    from conjoin.study.study import Study
+
+    pattern_groups(Study.read(root / "study.toml"), "own", root / "results")
 
 
 def _half_done(graph: Path, folder: Path) -> None:
@@ -101,10 +110,25 @@ def _sharded(folder: Path) -> None:
     save_shards(folder, training)
 
 
+_reused = cache(_training)
+
+
+def _blank() -> Any:
+    """A training that has forgotten everything: making one takes longer than reading."""
+    from conjoin.learn.train import Progress
+
+    training = _reused()
+    training.progress, training.best_weights = Progress(), {}
+    training.step.optimizer.state.clear()
+    for part in training.model.parameters():
+        part.detach().fill_(0)
+    return training
+
+
 def _shards(file: Path) -> Any:
     from conjoin.learn.shards import load_shards
 
-    training = _training()
+    training = _blank()
     load_shards(file.parent, training)
     state = training.step.optimizer.state_dict()["state"]
     return [part.tolist() for part in training.model.parameters()], training.progress, str(state)
@@ -168,13 +192,36 @@ def _folder(file: Path) -> Any:
     return RunFolder(file.parent)
 
 
+def _events_so_far(file: Path) -> Any:
+    """As resuming reads them."""
+    folder = _folder(file)
+    _, words = _tensors(folder.checkpoint_file)
+    folder.keep_events_until(words["progress"]["epoch"], expected=words["events"])
+    return folder.events
+
+
 def _ranks(file: Path) -> Any:
     ranks = _folder(file).ranks(file.stem.removeprefix("ranks-"))
     return [getattr(ranks, column).tolist() for column in ("head", "relation", "tail", "direction", "better", "tied")]
 
 
 def _questions(file: Path) -> Any:
-    return _ranks(next(file.parent.rglob(f"{file.stem.replace('questions', 'ranks').rpartition('-')[0]}.parquet")))
+    """As the ranks of a run read them."""
+    from conjoin.ranking.ranks import _shared_questions
+
+    ranks, reference = _reference(file)
+    return {name: column.to_pylist() for name, column in _shared_questions(ranks, reference).items()}
+
+
+@cache
+def _reference(file: Path) -> tuple[Path, str]:
+    """The ranks that refer to a file of questions, and their words for it."""
+    import pyarrow.parquet as pq
+
+    from conjoin.ranking.ranks import QUESTIONS
+
+    ranks = next(file.parent.rglob(f"{file.stem.replace('questions', 'ranks').rpartition('-')[0]}.parquet"))
+    return ranks, pq.ParquetFile(ranks).schema_arrow.metadata[QUESTIONS].decode()
 
 
 def _graph(file: Path) -> Any:
@@ -185,12 +232,18 @@ def _graph(file: Path) -> Any:
     return graph.name, graph.notes, names, graph.train.tolist(), graph.test.tolist()
 
 
-def _calibration(file: Path) -> Any:
+@cache
+def _opened_graph(folder: Path) -> Any:
     from conjoin.graph.files.store import open_graph
+
+    return open_graph(folder)
+
+
+def _calibration(file: Path) -> Any:
     from conjoin.serve.calibration import read_calibration
 
     folder = _folder(file)
-    found = read_calibration(folder, open_graph(folder.graph_folder), "last")
+    found = read_calibration(folder, _opened_graph(folder.graph_folder), "last")
     assert found is not None
     return json.dumps([found.pooled.to_json(), {r: c.to_json() for r, c in found.own.items()}, dict(found.about)])
 
@@ -225,6 +278,24 @@ def _facts(file: Path) -> Any:
     return dict(graph_facts(_study(file), "own", file.parents[2]))
 
 
+def _patterns(file: Path) -> Any:
+    from conjoin.study.patterns import pattern_groups
+
+    found = pattern_groups(_study(file), "own", file.parents[2])
+    assert found is not None
+    return {name: ids.tolist() for name, ids in found.relations.items()}, dict(found.pairs), dict(found.rules)
+
+
+def _report(file: Path) -> Any:
+    from conjoin.errors import RunError
+    from conjoin.serve.http.studies import read_report
+
+    found = read_report(file)
+    if found is None:
+        raise RunError(f"{file} is not a report: it is not served")
+    return found
+
+
 def _failure(file: Path) -> Any:
     from conjoin.study.schedule import failure
 
@@ -235,6 +306,7 @@ KINDS = (
     Kind("settings of a run", "*/run.json", lambda file: _folder(file).run, start_of),
     Kind("result of a run", "*/result.json", lambda file: _folder(file).result, start_of),
     Kind("events of a finished run", "r*/events.jsonl", lambda file: _folder(file).events, start_of),
+    Kind("events of a run under way", "half/events.jsonl", _events_so_far, start_of),
     Kind("weights", "*/[mb]*.safetensors", _weights, safetensors_header),
     Kind("checkpoint", "*/checkpoint.safetensors", _tensors, safetensors_header),
     Kind("ranks", "*/ranks-*.parquet", _ranks, parquet_footer),
@@ -242,19 +314,24 @@ KINDS = (
     Kind("calibration", "*/calibration.json", _calibration, start_of),
     Kind("graph: tables", "*/graph/*.parquet", _graph, parquet_footer),
     Kind("graph: record", "*/graph/graph.json", _graph, start_of),
-    Kind("ingested graph: arrays", "ingested/*.npy", _graph, start_of),
+    Kind("ingested graph: names", "ingested/entity_names.npy", _graph, start_of),
+    Kind("ingested graph: starts of names", "ingested/entity_starts.npy", _graph, start_of),
+    Kind("ingested graph: facts", "ingested/t*.npy", _graph, start_of),
     Kind("ingested graph: relations", "ingested/relations.parquet", _graph, parquet_footer),
     Kind("ingested graph: record", "ingested/graph.json", _graph, start_of),
     Kind("checkpoint of several processes: tensors", "shards/*/*.safetensors", _shards, safetensors_header),
     Kind("checkpoint of several processes: index", "shards/*/*.json", _shards, start_of),
     Kind("map of the entities", "*/map-*.npz", _map, start_of, cheap=False),
     Kind("study: graph", "results/own/own/graph.json", _facts, start_of),
+    Kind("study: patterns", "results/own/own/patterns.json", _patterns, start_of),
+    Kind("study: report", "report/report.json", _report, start_of),
     Kind("study: cell", "*/cell.json", _cell, start_of, neglects=True),
     Kind("study: failure", "*/failed.json", _failure, start_of, neglects=True),
 )
 UNSEALED = {
     "*/.lock": "empty",
-    "half/events.jsonl": "of a run under way: made again from the checkpoint on; each line is checked in its place",
+    "report/*": "for people and other programs",
+    "ingested/valid.npy": "as the other facts",
     "ingested/*.parquet": "for other programs: Conjoin reads the arrays beside it, whose sha256 it checks",
     "graph/*.txt": "the user's own text, before a run: a run keeps its own sealed copy",
     "*.toml": "the user's own text",

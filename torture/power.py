@@ -83,11 +83,15 @@ def recording(root: Path) -> Iterator[Recorder]:
         def change(path: Any, *words: Any, **options: Any) -> Any:
             name = recorder.inside(path) if options.get("dir_fd") is None else _below(recorder, path, options["dir_fd"])
             inode = (root / name).lstat().st_ino if name is not None and kind != "mkdir" and _there(root / name) else 0
+            target = recorder.inside(words[0]) or "" if kind in ("rename", "replace") else ""
+            gone = inode if kind in ("unlink", "rmdir") else 0
+            if target and _there(root / target):
+                gone = (root / target).lstat().st_ino
             if name is not None:
                 recorder.new_files()
             done = real[kind](path, *words, **options)
             if name is not None:
-                target = recorder.inside(words[0]) or "" if kind in ("rename", "replace") else ""
+                recorder.seen.pop(gone, None)  # the next new file may get this number
                 inode = inode or (root / name).lstat().st_ino
                 recorder.add(Operation("rename" if kind == "replace" else kind, name, inode, target))
                 recorder.new_files()
@@ -135,6 +139,8 @@ def survivors(operations: list[Operation]) -> Iterator[dict[str, bytes | None]]:
                 _apply(entries, each)
             pending = [each for each in pending if each not in here]
         else:
+            if operation.kind == "create":
+                durable.pop(operation.inode, None)
             pending.append(operation)
     for kept in range(len(pending) + 1):
         state = dict(entries)
@@ -187,8 +193,50 @@ def materialise(state: dict[str, bytes | None], place: Path) -> None:
 def cut_everywhere(place: Path, *, every: int) -> Counts:
     """Record a run that stopped once in mid-epoch; cut the power after every nth operation; go on each time.
 
-    Each time the run goes on from no less than its last whole checkpoint and ends as it does undisturbed.
+    Each time the run goes on from no less than its last whole checkpoint and ends as it does undisturbed. So do the
+    checkpoints that several processes write, of which one process writes the same files.
     """
+    one, shared = _cut_a_run(place / "run", every=every), _cut_shards(place / "shards", every=every)
+    return {name: one[name] + shared[name] for name in one}
+
+
+def _cut_shards(place: Path, *, every: int) -> dict[str, int]:
+    """Every epoch is saved twice, as at the end of a run; what is loaded is no older than what was saved last."""
+    from conjoin.learn.shards import load_shards, newest_shards, save_shards
+    from torture.forged import training
+
+    watched = (place / "watched").resolve()
+    watched.mkdir(parents=True)
+    saved: dict[int, list[Any]] = {0: []}
+    with recording(watched) as recorder:
+        begun = training()
+        for epoch in begun:
+            for _ in range(2):
+                save_shards(watched / "checkpoint", begun)
+                recorder.mark(f"epoch {epoch.number}")
+            saved[epoch.number] = [part.tolist() for part in begun.model.parameters()]
+    cuts, different = 0, set()
+    for end in range(0, len(recorder.operations) + 1, every):
+        promised = max((int(word.split()[1]) for at, word in recorder.marks if at <= end), default=0)
+        for state in survivors(recorder.operations[:end]):
+            cuts += 1
+            different.add(hash(tuple(state.items())))
+            again = place / "again"
+            materialise(state, again)
+            newest, found = newest_shards(again / "checkpoint"), training()
+            if newest is not None:
+                load_shards(newest, found)
+                assert [part.tolist() for part in found.model.parameters()] == saved[found.progress.epoch], end
+            assert found.progress.epoch >= promised, (end, promised, sorted(state))
+    return {
+        "operations recorded": len(recorder.operations),
+        "power cuts": cuts,
+        "different disks opened": len(different),
+        "disks that could not go on": 0,
+    }
+
+
+def _cut_a_run(place: Path, *, every: int) -> dict[str, int]:
     from conjoin.errors import Stopped
     from conjoin.graph.graph import Graph
     from conjoin.learn.recipe import Recipe

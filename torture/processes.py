@@ -37,7 +37,7 @@ def start(*words: object, log: Path, prepare: Callable[[], None] | None = None) 
     return process
 
 
-def ended(process: ForkServerProcess, log: Path, *, seconds: float = 300) -> tuple[int, str]:
+def ended(process: ForkServerProcess, log: Path, *, seconds: float = 1200) -> tuple[int, str]:
     """Exit code (negative for a signal) and what was said, once it has ended."""
     process.join(seconds)
     assert process.exitcode is not None, f"it did not end within {seconds} s"

@@ -13,29 +13,11 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conjoin.errors import ConjoinError
-
-
-@dataclass(frozen=True)
-class Target:
-    """`read` takes bytes and a scratch folder; `examples` are where mutation starts."""
-
-    name: str
-    read: Callable[[bytes, Path], None]
-    examples: tuple[bytes, ...]
-
-
-def tried(target: Target, data: bytes, scratch: Path) -> bool:
-    """Read; was it refused with a reason?"""
-    try:
-        target.read(data, scratch)
-    except ConjoinError:
-        return True
-    return False
+from torture import forged, forged_runs
+from torture.target import Target
 
 
 def _graph_file(name: str, **options: Any) -> Callable[[bytes, Path], None]:
@@ -345,7 +327,7 @@ def targets() -> dict[str, Target]:
             "HTTP bodies", _question, (b'{"questions": [{"head": "a", "relation": "r"}], "k": 3}', b'{"entity": "a"}')
         ),
     ]
-    return {target.name: target for target in listed}
+    return {target.name: target for target in (*listed, *forged.targets(), *forged_runs.targets())}
 
 
 @contextmanager

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,10 +58,18 @@ def write_json(path: Path, value: Any) -> None:
         aside.write_text(text + "\n", encoding="utf-8")
 
 
+def proper(path: Path) -> os.stat_result:
+    """What the system says about a file; an error unless it is an ordinary one, for a pipe or a device has no end."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is not an ordinary file", str(path))
+    return found
+
+
 def read_json(path: Path) -> Any:
     """The inverse of `write_json`."""
     try:
-        if path.stat().st_size > LARGEST:
+        if proper(path).st_size > LARGEST:
             raise RunError(f"{path} is damaged: no such file is larger than {LARGEST >> 20} MiB; delete it")
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -87,5 +97,6 @@ def _digest(value: Mapping[str, Any]) -> str:
 
 def sha256_of(path: Path) -> str:
     """The checksum of a file's bytes."""
+    proper(path)
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

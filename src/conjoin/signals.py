@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,16 +42,34 @@ def stopping() -> Iterator[Stop]:
         return
 
     def first(number: int, _: FrameType | None) -> None:
-        stop.number = number
+        stop.number = stop.number or number
         for each in ASKED:
             signal.signal(each, signal.SIG_DFL)
-        # Not through sys.stderr: the signal may have come while it was being written to.
-        terminal = os.isatty(2)
-        os.write(2, (b"\n" + SHOW_CURSOR if terminal else b"") + SOON)
 
+    told, tell = socket.socketpair()
+    tell.setblocking(False)
+    threading.Thread(target=_listen, args=(told,), name="signals", daemon=True).start()
     before = {number: signal.signal(number, first) for number in ASKED}
+    outer = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
     try:
         yield stop
     finally:
+        signal.set_wakeup_fd(outer)
         for number, handler in before.items():
             signal.signal(number, handler)
+        tell.close()
+
+
+def _listen(told: socket.socket) -> None:
+    """Hear of signals while they come: Python calls `first` only once a long operation has ended, and until then
+    a second signal would be one with the first."""
+    heard = 0
+    with told:
+        while numbers := told.recv(16):
+            for number in numbers:
+                heard += number in ASKED
+                if heard == 1:
+                    os.write(2, (b"\n" + SHOW_CURSOR if os.isatty(2) else b"") + SOON)
+                elif heard > 1:
+                    ctypes.CDLL(None).signal(number, 0)  # the default, which Python lets only its main thread choose
+                    os.kill(os.getpid(), number)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from conjoin.files import write_sealed
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route
 
@@ -97,7 +99,7 @@ def runs(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     study = root / "studies" / "tiny"
     study.mkdir(parents=True)
-    (study / "report.json").write_text(json.dumps(REPORT), encoding="utf-8")
+    write_sealed(study / "report.json", REPORT)
     return root
 
 

@@ -81,6 +81,29 @@ def test_a_second_signal_ends_the_process_whatever_it_is_doing(second: signal.Si
     assert process.returncode == -second
 
 
+IN_ONE_OPERATION = """
+import hashlib
+from conjoin.signals import stopping
+with stopping() as stop:
+    print("ready", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+"""
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_signals_are_heard_within_one_long_operation(second: signal.Signals) -> None:
+    """Python calls its handlers between operations; a large product takes seconds, this one an hour."""
+    process = subprocess.Popen([sys.executable, "-c", IN_ONE_OPERATION], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGTERM)
+    assert b"once more stops at once" in process.stderr.readline()
+    process.send_signal(second)
+    process.communicate(timeout=30)
+    assert process.returncode == -second
+
+
 def test_a_search_that_is_stopped_puts_its_trial_back(lands: Path, tmp_path: Path) -> None:
     storage = f"sqlite:///{tmp_path}/tune.db"
     words = ("tune", lands, "--rank", 4, "--epochs", 300, "--validate-every", 100, "--storage", storage, "--trials", 2)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.report.fabricated import counted, finished, ranks_of, tiny
 
+from conjoin.files import read_sealed
 from conjoin.report.compose import write_report
 from conjoin.study.study import Study
 
@@ -75,7 +76,7 @@ class Page(HTMLParser):
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("results")
     told = write_report(fill(root), root, root / "report")
-    assert told == json.loads((root / "report" / "report.json").read_text())
+    assert told == read_sealed(root / "report" / "report.json")
     return root / "report"
 
 

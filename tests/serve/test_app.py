@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from starlette.testclient import TestClient
 from tests.serve.served import error_of, little_run, talking
 
 import conjoin
+from conjoin.files import write_sealed
 from conjoin.graph.patterns import cardinality
 from conjoin.serve.http import shapes
 from conjoin.serve.http.limits import Settings
@@ -33,8 +33,11 @@ def client(run: Path) -> Iterator[TestClient]:
     studies = run.parent / "studies"
     (studies / "deep").mkdir(parents=True)
     report = {"study": "paper", "title": "The paper", "datasets": {"atlas": {}}, "cells": [{}, {}]}
-    (studies / "deep" / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    write_sealed(studies / "deep" / "report.json", report)
     (studies / "report.json").write_text("{]", encoding="utf-8")
+    (studies / "changed").mkdir()
+    changed = (studies / "deep" / "report.json").read_text(encoding="utf-8").replace("paper", "other", 1)
+    (studies / "changed" / "report.json").write_text(changed, encoding="utf-8")
     with talking(run, run, settings=Settings(rate=1e6, burst=1e6, studies=studies)) as client:
         yield client
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torture.counts import record_short
-from torture.readers import limited_memory, targets, tried
+from torture.forged import ODD
+from torture.readers import limited_memory, targets
+from torture.target import tried
 
 TARGETS = targets()
 EXAMPLES = 25
@@ -59,10 +62,60 @@ def test_a_bomb_does_not_take_the_memory(tmp_path: Path) -> None:
             tried(TARGETS["csv.gz"], bomb, tmp_path)
 
 
-FINDINGS: list[tuple[str, bytes]] = []
-"""What fuzzing found, by target: each was once another end than reading or refusing."""
+def _swap(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
+    def changed(example: bytes) -> bytes:
+        assert old in example
+        return example.replace(old, new, 1)
+
+    return changed
 
 
-@pytest.mark.parametrize(("name", "data"), FINDINGS)
-def test_what_fuzzing_found(name: str, data: bytes, tmp_path: Path) -> None:
-    tried(TARGETS[name], data, tmp_path)
+def _at_the_end(tail: bytes) -> Callable[[bytes], bytes]:
+    return lambda example: example[: -len(tail)] + tail
+
+
+def _with_flag(bit: int) -> Callable[[bytes], bytes]:
+    """A bit of the flags in the directory at the end of a zip."""
+
+    def changed(example: bytes) -> bytes:
+        flipped = bytearray(example)
+        flipped[example.rindex(b"PK\x01\x02") + 8] |= 1 << bit
+        return bytes(flipped)
+
+    return changed
+
+
+FINDINGS: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("ingested entity_names.npy, sealed", _swap(b"'fortran", b"('fortran")),  # tokenize.TokenError of NumPy
+    ("ingested entity_names.npy, sealed", _swap(b"e1", b"\xff\xff")),  # a name that is not UTF-8
+    ("ingested entity_starts.npy, sealed", _swap(b"<i8", b"<f8")),
+    ("ingested entity_starts.npy, sealed", _at_the_end(bytes(8))),  # starts that fall: names add up to n times the text
+    ("ingested train.npy, sealed", _at_the_end(b"\xff" * 8)),  # ids that nothing has
+    ("ingested train.npy, sealed", lambda _: b"PK\x05\x06" + bytes(18)),  # np.load takes it for an archive
+    ("ingested relations.parquet, sealed", lambda _: TARGETS["parquet"].examples[0]),  # a table without names
+    (
+        "stored triples.parquet, sealed",
+        lambda example: example.replace(b"relation", b"\xff" * 8),
+    ),
+    ("study files", _swap(b"seeds = 2", b"seeds = " + b"2" * 98)),  # OverflowError; with fewer digits all memory
+    ("study files", _swap(b"seeds = 2", b"seeds = 2000000000")),
+    ("zip", _swap(b"\x3b\x00\x00\x00\x31", b"\x3b\x00\x00\x00\x32")),  # a member before the start of the file: OSError
+    ("shards: folders", lambda _: b"1x"),  # int("1x")
+    ("maps", _with_flag(0)),  # RuntimeError: encrypted
+    ("maps", _with_flag(5)),  # NotImplementedError
+]
+"""What fuzzing found, as a change of a good example: each was once another end than reading or refusing."""
+ALTERED = ("run.json", "result.json", "calibration.json", "checkpoint", "shards: index.json", "study: patterns.json")
+"""Objects of which a value of another kind, or none, was once another end than reading or refusing."""
+
+
+@pytest.mark.parametrize(("name", "change"), FINDINGS)
+def test_what_fuzzing_found(name: str, change: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    tried(TARGETS[name], change(TARGETS[name].examples[0]), tmp_path)
+
+
+@pytest.mark.parametrize("name", ALTERED)
+def test_every_value_of_another_kind_is_answered(name: str, tmp_path: Path) -> None:
+    for place in range(40):
+        for choice in (0, 5 + place % 5, 16, len(ODD)):
+            tried(TARGETS[f"{name}, altered"], bytes([place, 0, choice]), tmp_path)

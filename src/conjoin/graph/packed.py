@@ -13,6 +13,8 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.errors import GraphError
+
 Bytes = npt.NDArray[np.uint8]
 Starts = npt.NDArray[np.int64]
 CHUNK = 50_000
@@ -36,14 +38,14 @@ class PackedNames(Sequence[str]):
             return tuple(self[j] for j in range(*i.indices(len(self))))
         if not -len(self) <= i < len(self):
             raise IndexError(i)
-        return self.encoded(i % len(self)).decode()
+        return _decoded(self.encoded(i % len(self)))
 
     def __iter__(self) -> Iterator[str]:
         for first in range(0, len(self), CHUNK):
             starts = self.starts[first : first + CHUNK + 1].tolist()
             text = self.content[starts[0] : starts[-1]].tobytes()
             for start, stop in pairwise(starts):
-                yield text[start - starts[0] : stop - starts[0]].decode()
+                yield _decoded(text[start - starts[0] : stop - starts[0]])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(str.__eq__, self, other))
@@ -53,6 +55,13 @@ class PackedNames(Sequence[str]):
     def encoded(self, i: int) -> bytes:
         """Name i as it is stored."""
         return self.content[self.starts[i] : self.starts[i + 1]].tobytes()
+
+
+def _decoded(name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError as error:
+        raise GraphError(f"a stored name is not UTF-8 ({error}): store the graph again") from error
 
 
 class SortedIndex(Mapping[str, int]):

@@ -11,6 +11,7 @@ its index as a pickle, which can execute: this one keeps it as JSON.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -47,9 +48,9 @@ from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, W
 from torch.futures import Future
 
 from conjoin.errors import RunError
-from conjoin.files import read_sealed, sha256_of, sync_folder, write_sealed
+from conjoin.files import make_folder, read_sealed, sha256_of, sync_folder, write_sealed
 from conjoin.learn.train import Progress, Training
-from conjoin.learn.weights import TABLE
+from conjoin.learn.weights import TABLE, check_state
 from conjoin.processes import current, together
 
 INDEX = "index.json"
@@ -57,16 +58,19 @@ FORMAT = "conjoin shards"
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "int64": torch.int64}
 
 
-def save_shards(folder: Path, training: Training) -> None:
-    """Write a checkpoint below `folder`; all processes take part, each with what it holds."""
+def save_shards(folder: Path, training: Training, *, words: Mapping[str, Any] | None = None) -> None:
+    """Write a checkpoint below `folder`; all processes take part, each with what it holds. The first one's `words`
+    are kept with it."""
     target = folder / f"{training.progress.epoch:06d}"
     mesh = current()
+    if mesh.agreed((target / INDEX).exists()):  # the same epoch: writing it again would first take away what is there
+        return
     if mesh.is_first:
         shutil.rmtree(target, ignore_errors=True)
-        target.mkdir(parents=True)
+        make_folder(target)
     mesh.agreed(0)
     with _told(target):
-        storage = _Writer(target, {"progress": asdict(training.progress)})
+        storage = _Writer(target, {**(words or {}), "progress": asdict(training.progress)})
         save(_state(training), storage_writer=storage, planner=_SavePlanner(), no_dist=mesh.count == 1)
     if mesh.is_first:
         for older in folder.glob("[0-9]*"):
@@ -76,22 +80,26 @@ def save_shards(folder: Path, training: Training) -> None:
 
 def newest_shards(folder: Path) -> Path | None:
     """The latest complete checkpoint below `folder`."""
-    complete = [index.parent for index in folder.glob(f"[0-9]*/{INDEX}")]
+    complete = [index.parent for index in folder.glob(f"*/{INDEX}") if re.fullmatch("[0-9]{6,}", index.parent.name)]
     return max(complete, default=None, key=lambda found: int(found.name))
 
 
-def load_shards(target: Path, training: Training) -> None:
-    """Put a training where the checkpoint left it, on however many processes, this plain one included."""
+def load_shards(target: Path, training: Training) -> Mapping[str, Any]:
+    """Put a training where the checkpoint left it, on however many processes, this plain one included; its words."""
     try:
         index = read_sealed(target / INDEX)
-        progress, tensors = Progress(**index["progress"]), index["tensors"]
+        progress, tensors = Progress.of(index["progress"]), index["tensors"]
         with _told(target):
             storage = _Reader(target, index)
             places = _places(training, tensors)
+            if any(list(place.size()) != tensors[name]["shape"] for name, place in places.items()):
+                raise ValueError("its tensors have other shapes")
             load(places, storage_reader=storage, planner=_LoadPlanner(), no_dist=current().count == 1)
         training.progress = progress
-    except (KeyError, ValueError, TypeError, RuntimeError) as error:
+        check_state(training)
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as error:
         raise RunError(f"{target} does not belong to this run ({error})") from error
+    return index
 
 
 class Rows:
@@ -152,17 +160,15 @@ def _state(training: Training) -> dict[str, Any]:
 
 def _places(training: Training, stored: Mapping[str, Any]) -> dict[str, Any]:
     """Where everything stored goes: into the training's own tensors; those it has not made yet are made."""
-    weight, parameters = training.model.entities.weight, list(training.model.parameters())
+    parameters = list(training.model.parameters())
     places = _state(training)
     training.best_weights = {} if not any(name.startswith("best.") for name in stored) else training.best_weights
     for name in stored.keys() - places.keys():
         kind, _, rest = name.partition(".")
         number, _, slot = rest.partition(".")
         parameter = training.model.get_parameter(rest) if kind == "best" else parameters[int(number)]
-        shape = weight.shape if parameter is weight and len(stored[name]["shape"]) > 1 else stored[name]["shape"]
-        tensor = torch.zeros(
-            tuple(shape), dtype=DTYPES[stored[name]["dtype"]], device=parameter.device if shape else None
-        )
+        shape = parameter.shape if stored[name]["shape"] else ()
+        tensor = torch.zeros(shape, dtype=DTYPES[stored[name]["dtype"]], device=parameter.device if shape else None)
         if kind == "best":
             training.best_weights[rest] = tensor
         else:
@@ -239,21 +245,13 @@ class _Reader(StorageReader):
 
     def __init__(self, folder: Path, index: Mapping[str, Any]) -> None:
         self.folder, self.index = folder, index
+        self._metadata = Metadata({name: _described(about) for name, about in index["tensors"].items()})
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         pass
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:  # noqa: ARG002
-        return Metadata(
-            {
-                name: TensorStorageMetadata(
-                    TensorProperties(dtype=DTYPES[about["dtype"]]),
-                    torch.Size(about["shape"]),
-                    [ChunkStorageMetadata(torch.Size(c["offsets"]), torch.Size(c["sizes"])) for c in about["chunks"]],
-                )
-                for name, about in self.index["tensors"].items()
-            }
-        )
+        return self._metadata
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         pass
@@ -289,6 +287,16 @@ class _Reader(StorageReader):
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:  # noqa: ARG003
         return False
+
+
+def _described(about: Mapping[str, Any]) -> TensorStorageMetadata:
+    """A tensor of the index; a ValueError where its chunks do not make it up."""
+    shape = torch.Size(about["shape"])
+    chunks = [ChunkStorageMetadata(torch.Size(c["offsets"]), torch.Size(c["sizes"])) for c in about["chunks"]]
+    held = sorted((chunk.offsets[0], chunk.offsets[0] + chunk.sizes[0]) for chunk in chunks if shape)
+    if min(shape, default=0) < 0 or (shape and [0, *(stop for _, stop in held)] != [*(at for at, _ in held), shape[0]]):
+        raise ValueError("its parts do not make up a whole")
+    return TensorStorageMetadata(TensorProperties(dtype=DTYPES[about["dtype"]]), shape, chunks)
 
 
 @contextmanager

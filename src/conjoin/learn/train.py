@@ -6,7 +6,8 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,6 +53,16 @@ class Progress:
     best_mrr: float = -1.0
     stale: int = 0
     seconds: float = 0.0
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Progress:
+        """From a checkpoint, which anyone may have written; a ValueError where no training can stand so."""
+        found = cls(**stored)
+        for name, usual in asdict(cls()).items():
+            value = getattr(found, name)
+            if type(value) is not type(usual) or not math.isfinite(value) or (type(usual) is int and value < 0):
+                raise ValueError(f"{name} = {value!r} is not where a training can stand")
+        return found
 
 
 class Training(Iterator[Epoch]):

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from conjoin.errors import RunError
-from conjoin.files import SEAL, replacing
+from conjoin.files import SEAL, proper, replacing
 from conjoin.learn.train import Progress, Training
 from conjoin.model.model import Model
 from conjoin.processes import current
@@ -126,6 +126,7 @@ def _introduced(name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> bytes:
 def _reading(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The open file and its words, the seal among them."""
     try:
+        proper(path)
         with safe_open(path, framework="pt") as stored:
             words = json.loads((stored.metadata() or {})["conjoin"])
             if SEAL not in words:
@@ -153,25 +154,28 @@ def _digest(tensors: Mapping[str, Tensor], words: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def save_checkpoint(path: Path, training: Training) -> None:
-    """Everything that continuing needs: weights, best weights, optimiser state, progress, costs of a broken epoch."""
+def save_checkpoint(path: Path, training: Training, *, words: Mapping[str, Any] | None = None) -> None:
+    """Everything that continuing needs: weights, best weights, optimiser state, progress, costs of a broken epoch.
+
+    More `words` are kept with it and given back by `load_checkpoint`.
+    """
     tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
     tensors |= {f"best.{name}": tensor for name, tensor in training.best_weights.items()}
     for number, slots in training.step.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{slot}": tensor for slot, tensor in slots.items()}
     if training.costs:
         tensors["costs"] = torch.stack(training.costs)
-    save_tensors(path, tensors, {"progress": asdict(training.progress)})
+    save_tensors(path, tensors, {**(words or {}), "progress": asdict(training.progress)})
 
 
 def saved_epoch(path: Path) -> int:
     """The epoch after which a checkpoint was written."""
     with _reading(path) as (_, words):
-        return int(words["progress"]["epoch"])
+        return Progress.of(words["progress"]).epoch
 
 
-def load_checkpoint(path: Path, training: Training) -> None:
-    """Put a training where the checkpoint left it."""
+def load_checkpoint(path: Path, training: Training) -> Mapping[str, Any]:
+    """Put a training where the checkpoint left it; the words that were kept with it."""
     tensors, words = load_tensors(path)
     try:
         table = training.model.entities
@@ -188,11 +192,30 @@ def load_checkpoint(path: Path, training: Training) -> None:
             slots.setdefault(int(number), {})[slot] = table.cut(tensor) if grows else tensor
         groups = training.step.optimizer.state_dict()["param_groups"]
         training.step.optimizer.load_state_dict({"state": slots, "param_groups": groups})
-        training.progress = Progress(**words["progress"])
+        training.progress = Progress.of(words["progress"])
         costs = tensors.get("costs", torch.empty(0, 2))
         training.costs = list(costs.reshape(-1, 2).to(training.model.device))
-    except (KeyError, ValueError, TypeError, RuntimeError) as error:
+        check_state(training)
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as error:
         raise RunError(f"{path} does not belong to this run ({error})") from error
+    return words
+
+
+SLOTS = {"adagrad": {"step", "sum"}, "adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": set[str]()}
+"""What torch's optimisers remember of a parameter."""
+
+
+def check_state(training: Training) -> None:
+    """Refuse, by a ValueError, what was loaded if no training leaves it so: a checksum only shows who wrote it."""
+    own = {name: tensor.shape for name, tensor in training.model.state_dict().items()}
+    best = {name: tensor.shape for name, tensor in training.best_weights.items()}
+    if best != (own if training.progress.best_epoch else {}):
+        raise ValueError("its best weights are not those of this model")
+    for parameter, slots in training.step.optimizer.state.items():
+        if slots.keys() != SLOTS[training.recipe.optimizer] and slots:
+            raise ValueError(f"its optimiser remembers {', '.join(slots) or 'nothing'}")
+        if any(slot.shape != (() if name == "step" else parameter.shape) for name, slot in slots.items()):
+            raise ValueError("what its optimiser remembers has another shape than the weights")
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

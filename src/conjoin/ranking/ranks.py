@@ -180,6 +180,8 @@ def _read_table(path: Path) -> Any:
 
 def _shared_questions(path: Path, reference: str) -> dict[str, Any]:
     name, _, expected = reference.rpartition(" ")
+    if name != Path(name).name:
+        raise RunError(f"{path} names {name!r} for its questions, which is no file's name: rank the run again")
     for folder in list(path.absolute().parents)[:LEVELS]:
         file = folder / name
         if file.is_file() and sha256_of(file) == expected:

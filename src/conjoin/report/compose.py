@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conjoin.errors import NotInstalled
-from conjoin.files import replacing, write_json
+from conjoin.files import replacing, write_sealed
 from conjoin.progress import Track, silent
 from conjoin.report import figures as plots
 from conjoin.report.as_html import html
@@ -101,7 +101,7 @@ def write_report(study: Study, root: Path, folder: Path, *, track: Track = silen
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         with replacing(folder / name) as aside:
             aside.write_bytes(content)
-    write_json(folder / "report.json", told)
+    write_sealed(folder / "report.json", told)
     return told
 
 

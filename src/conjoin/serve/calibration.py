@@ -122,12 +122,16 @@ def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibrati
             for name, curves in stored["relations"].items()
             for direction, curve in curves.items()
         }
-        return Calibration(_curve(stored["pooled"]), own, stored["about"], stored["measured"])
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        return Calibration(_curve(stored["pooled"]), own, dict(stored["about"]), dict(stored["measured"]))
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise RunError(f"{path} cannot be used ({error!r}): calibrate again (conjoin calibrate)") from error
 
 
 def _curve(stored: Mapping[str, Any]) -> Curve:
     if "slope" in stored:
         return Sigmoid(float(stored["slope"]), float(stored["intercept"]))
-    return Steps(np.array(stored["scores"], dtype=np.float64), np.array(stored["probabilities"], dtype=np.float64))
+    scores, probabilities = (np.array(stored[name], dtype=np.float64) for name in ("scores", "probabilities"))
+    rising = scores.ndim == 1 and scores.shape == probabilities.shape and bool((np.diff(scores) >= 0).all())
+    if not rising or not len(scores) or not (0 <= probabilities.min() <= probabilities.max() <= 1):
+        raise ValueError("a curve needs as many probabilities as rising scores")
+    return Steps(scores, probabilities)

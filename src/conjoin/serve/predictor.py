@@ -349,8 +349,11 @@ def open_run(run: str | Path, *, weights: str | None = None, device: str = "cpu"
     folder = RunFolder(Path(run))
     reported, graph = verified(folder, weights)
     settings = folder.run
+    file = folder.weights_file(reported)
+    if 4 * settings.rank * graph.n_entities > file.stat().st_size:  # two bytes a number: make no room in vain
+        raise RunError(f"{file} does not fit its run: it is too small for rank {settings.rank}")
     model = Model(settings.form, graph.n_entities, graph.n_relations, rank=settings.rank, seed=None, device=device)
-    load_model(folder.weights_file(reported), model)
+    load_model(file, model)
     calibration = read_calibration(folder, graph, reported)
     return Predictor(model, graph, calibration=calibration, settings=settings)
 

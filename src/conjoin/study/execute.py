@@ -18,7 +18,7 @@ from torch import Tensor
 from conjoin import __version__
 from conjoin.device import describe, peak_bytes, reset_peak
 from conjoin.errors import Diverged, RunError, Stopped, StorageError
-from conjoin.files import replacing
+from conjoin.files import replacing, sha256_of
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph, Split
 from conjoin.learn.shards import load_shards, newest_shards, save_shards
@@ -37,6 +37,8 @@ WRITING = 0.1
 WARM_UP = 1
 """Epochs left out of the median time: the first one pays for loading kernels."""
 MEASURED: tuple[Split, ...] = ("valid", "test")
+EVENTS = "events"
+"""Where a checkpoint keeps the checksum of the events that led to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,8 @@ def _told(kept: RunFolder) -> Iterator[None]:
     except Stopped as stopped:
         raise Stopped(f"{kept.path}: {stopped}; the same command with --resume goes on from there") from stopped
     except OSError as error:
+        if not kept.path.is_dir():
+            raise StorageError(f"{kept.path} is gone, and the run in it: the same command begins it again") from error
         raise StorageError(
             f"{kept.path} cannot be written to ({error.strerror or error}). What it held before is intact: "
             "once it can be written to, the same command with --resume goes on"
@@ -172,28 +176,28 @@ def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct, initial: M
         kept.begin(run, environment, conduct.command)
         if conduct.keep_model:
             save_graph(graph, kept.graph_folder)
-    _go_on(training, kept)
+    words = _go_on(training, kept)
     if mesh.is_first:
-        kept.keep_events_until(training.progress.epoch)
+        kept.keep_events_until(training.progress.epoch, expected=words.get(EVENTS))
     return training
 
 
-def _go_on(training: Training, kept: RunFolder) -> None:
-    """Load the later of the checkpoints that a plain process and several ones may have left."""
+def _go_on(training: Training, kept: RunFolder) -> Mapping[str, Any]:
+    """Load the later of the checkpoints that a plain process and several ones may have left; what is said there."""
     shards, file = newest_shards(kept.shards_folder), kept.checkpoint_file
     if shards is not None and (not file.exists() or saved_epoch(file) < int(shards.name)):
-        load_shards(shards, training)
-    elif file.exists():
-        load_checkpoint(file, training)
+        return load_shards(shards, training)
+    return load_checkpoint(file, training) if file.exists() else {}
 
 
 def _save(training: Training, kept: RunFolder) -> None:
+    words = {EVENTS: sha256_of(kept.events_file)} if current().is_first and kept.events_file.exists() else None
     if current().count > 1:
-        save_shards(kept.shards_folder, training)
+        save_shards(kept.shards_folder, training, words=words)
         if current().is_first:
             kept.checkpoint_file.unlink(missing_ok=True)
     else:
-        save_checkpoint(kept.checkpoint_file, training)
+        save_checkpoint(kept.checkpoint_file, training, words=words)
         shutil.rmtree(kept.shards_folder, ignore_errors=True)
 
 

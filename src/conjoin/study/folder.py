@@ -12,6 +12,7 @@ result.json         written last and atomically: the run is done
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -22,9 +23,36 @@ from pathlib import Path
 from typing import Any
 
 from conjoin.errors import RunError, UsageError
-from conjoin.files import LARGEST, make_folder, read_sealed, replacing, sha256_of, write_sealed
+from conjoin.files import LARGEST, make_folder, proper, read_sealed, replacing, sha256_of, write_sealed
 from conjoin.ranking.ranks import Ranks
 from conjoin.study.run import Run
+
+MEASURED = ("valid", "test")
+COSTS = ("epochs", "parameters", "relation_parameters", "relation_bytes", "peak_bytes")
+SECONDS = ("seconds_per_epoch", "seconds_last_epoch", "seconds_total")
+
+
+class _Result(dict[str, Any]):
+    """What was measured; asking for a part that is not there says so."""
+
+    def __missing__(self, part: str) -> Any:
+        raise RunError(f"the result of this run lacks {part!r}: delete its folder and run again")
+
+
+def _is_result(found: dict[str, Any]) -> bool:
+    """Is every part that is there of the right kind? A good checksum does not say so: anyone can write one."""
+    versions = [found, *(found[name] for name in ("last", "best") if found.get(name) is not None)]
+    if not all(isinstance(version, dict) for version in versions):
+        return False
+    splits = [version[split] for version in versions for split in MEASURED if split in version]
+    files = found.get("files")
+    if not isinstance(files, dict) or not all(isinstance(split, dict) for split in splits):
+        return False
+    numbers = [value for split in splits for value in split.values()]
+    numbers += [found[name] for name in (*COSTS, *SECONDS) if name in found]
+    return all(type(checksum) is str for checksum in files.values()) and all(
+        value is None or type(value) in (int, float) for value in numbers
+    )
 
 
 @dataclass(frozen=True)
@@ -92,18 +120,17 @@ class RunFolder:
         """What was measured; only finished runs have it."""
         if not self.finished:
             raise RunError(f"{self.path} is not finished: continue it with `conjoin train … -o {self.path} --resume`")
-        return read_sealed(self.result_file)
+        found = read_sealed(self.result_file)
+        if not _is_result(found):
+            raise RunError(f"{self.result_file} does not hold what a run measures: delete the folder and run again")
+        return _Result(found)
 
     @property
     def events(self) -> list[dict[str, Any]]:
         """One entry per epoch. A last line cut short by a crash is left out; any other flaw is an error."""
-        if not self.events_file.exists():
-            return []
-        if self.finished:
+        if self.events_file.exists() and self.finished:
             self.verify(self.events_file)
-        if self.events_file.stat().st_size > LARGEST:
-            raise RunError(f"{self.events_file} is damaged: no such file is so large; delete the folder, run again")
-        *lines, _ = self.events_file.read_bytes().split(b"\n")
+        lines = self._event_lines()
         try:
             events: list[dict[str, Any]] = [json.loads(line) for line in lines]
             in_order = [event["epoch"] for event in events] == list(range(1, len(events) + 1))
@@ -113,9 +140,20 @@ class RunFolder:
             raise RunError(f"{self.events_file} is damaged: it is not one line per epoch; delete the folder, run again")
         return events
 
+    def _event_lines(self) -> list[bytes]:
+        """The whole lines of the file; none where there is no file."""
+        try:
+            if proper(self.events_file).st_size > LARGEST:
+                raise RunError(f"{self.events_file} is damaged: no such file is so large; delete the folder, run again")
+            return self.events_file.read_bytes().split(b"\n")[:-1]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise RunError(f"{self.events_file} cannot be read: {error.strerror or error}") from error
+
     def verify(self, file: Path) -> None:
         """Refuse a file whose bytes are not those that were measured."""
-        expected = self.result.get("files", {}).get(file.name)
+        expected = self.result["files"].get(file.name)
         try:
             found = sha256_of(file)
         except OSError as error:
@@ -145,15 +183,18 @@ class RunFolder:
             stream.flush()
             os.fsync(stream.fileno())
 
-    def keep_events_until(self, epoch: int) -> None:
-        """Forget the events of epochs that will be run again."""
-        kept = self.events[:epoch]
-        if len(kept) < epoch:
+    def keep_events_until(self, epoch: int, *, expected: str | None = None) -> None:
+        """Forget the events of epochs that will be run again; refuse others than those of the `expected` checksum."""
+        lines = self._event_lines()
+        kept = b"".join(line + b"\n" for line in lines[:epoch])
+        if len(lines) < epoch or (expected is not None and hashlib.sha256(kept).hexdigest() != expected):
             raise RunError(
-                f"{self.events_file} is damaged: it lacks epochs that the checkpoint has; delete the folder, run again"
+                f"{self.events_file} is damaged: it lacks epochs that the checkpoint has, or they were changed; "
+                "delete the folder, run again"
             )
         with replacing(self.events_file) as aside:
-            aside.write_text("".join(json.dumps(event, sort_keys=True) + "\n" for event in kept), encoding="utf-8")
+            aside.write_bytes(kept)
+        _ = self.events
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result with the checksums of the files it rests on, then drop the checkpoint."""

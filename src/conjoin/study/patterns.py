@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from conjoin.errors import RunError
-from conjoin.files import read_json, write_json
+from conjoin.files import read_json, read_sealed, write_sealed
 from conjoin.graph.graph import Graph, Ids
 from conjoin.graph.named.datasets import load
 from conjoin.graph.patterns import CARDINALITIES
 from conjoin.graph.portrait import NONE, PATTERNS, USUAL, Portrait, portray
 from conjoin.study.schedule import graph_facts, graph_file, lacking
 from conjoin.study.study import Study
+
+PARTS = {"graph", "checksum", "thresholds", "relations", "pairs", "rules"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,7 @@ def pattern_groups(study: Study, name: str, root: Path) -> PatternGroups | None:
     """What is kept for a dataset; found and kept where it is not yet but the data are here; None where neither."""
     facts, file = graph_facts(study, name, root), patterns_file(study, name, root)
     if file.exists():
-        kept = read_json(file)
+        kept = _kept(file)
         if kept.get("thresholds") == asdict(USUAL) and (not facts or kept.get("checksum") == facts["checksum"]):
             return _groups(kept, file)
     if lacking(study, name):
@@ -51,8 +53,18 @@ def pattern_groups(study: Study, name: str, root: Path) -> PatternGroups | None:
     told = summary(graph, portray(graph))
     with suppress(OSError):  # results that can only be read are reported all the same
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_json(file, told)
+        write_sealed(file, told)
     return _groups(told, file)
+
+
+def _kept(file: Path) -> dict[str, Any]:
+    found = read_json(file)
+    if isinstance(found, dict) and set(found) == PARTS:  # written before these files carried a checksum
+        return found
+    try:
+        return read_sealed(file)
+    except RunError as error:
+        raise RunError(f"{file} is damaged: delete it, the next report writes it") from error
 
 
 def summary(graph: Graph, portrait: Portrait) -> dict[str, Any]:
@@ -77,8 +89,11 @@ def _groups(told: Mapping[str, Any], file: Path) -> PatternGroups:
     try:
         names = (*PATTERNS, NONE, *CARDINALITIES)
         relations = {name: np.array(told["relations"][name], dtype=np.int64) for name in names}
+        counts = [*told["pairs"].values(), *told["rules"].values()]
+        if any(ids.ndim != 1 for ids in relations.values()) or any(type(count) is not int for count in counts):
+            raise ValueError("lists of relations and counts are wanted")
         return PatternGroups(relations, dict(told["pairs"]), dict(told["rules"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise RunError(
             f"{file} cannot be read as patterns ({error!r}): delete it, the next report writes it"
         ) from error

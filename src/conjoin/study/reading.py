@@ -24,6 +24,7 @@ from conjoin.study.study import (
 )
 
 COUNTS = ("train", "valid", "test", "entities", "relations", "examples")
+MOST_SEEDS = 10_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
 
@@ -77,6 +78,8 @@ def _name(table: Table, name: str) -> str:
 
 def _seeds(table: Table, key: str, *, default: int) -> tuple[int, ...]:
     value = table.take(key, (int, list), default)
+    if isinstance(value, int) and value > MOST_SEEDS:
+        raise table.wrong(key, f"= {value} are too many: a study has at most {MOST_SEEDS:,} seeds")
     seeds = list(range(value)) if isinstance(value, int) else value
     if any(type(seed) is not int or seed < 0 for seed in seeds) or len(set(seeds)) < len(seeds):
         raise table.wrong(key, f"= {value!r} should be how many, or a list of different whole numbers from 0")

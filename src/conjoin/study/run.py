@@ -45,6 +45,10 @@ class Run:
     origin: str = ""
 
     def __post_init__(self) -> None:
+        for field in ("data", "checksum", "form", "origin", "rank", "seed"):
+            kind = int if field in ("rank", "seed") else str
+            if type(getattr(self, field)) is not kind:
+                raise UsageError(f"{field} = {getattr(self, field)!r} should be of type {kind.__name__}")
         if self.weights not in get_args(Weights):
             raise unknown("weights", self.weights, get_args(Weights), way_out="Choose last or best.")
         if self.weights == "best" and not self.recipe.validate_every:

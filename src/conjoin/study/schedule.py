@@ -20,7 +20,8 @@ from conjoin.study.study import Cell, Study
 
 State = Literal["done", "running", "half done", "failed", "missing", "no data"]
 STATES: tuple[State, ...] = ("done", "running", "half done", "failed", "missing", "no data")
-GRAPH_FACTS = {"graph", "checksum", "train", "valid", "test", "entities", "relations"}
+FACT_KINDS = {"graph": str, "checksum": str, **dict.fromkeys(("train", "valid", "test", "entities", "relations"), int)}
+GRAPH_FACTS = {*FACT_KINDS}
 OPEN: tuple[State, ...] = ("missing", "half done", "running")
 
 
@@ -79,9 +80,12 @@ def graph_facts(study: Study, name: str, root: Path) -> Mapping[str, Any]:
     if isinstance(facts, dict) and set(facts) == GRAPH_FACTS:  # written before these files carried a checksum
         return facts
     try:
-        return read_sealed(path)
+        facts = read_sealed(path)
+        if set(facts) != GRAPH_FACTS or any(type(facts[name]) is not kind for name, kind in FACT_KINDS.items()):
+            raise RunError("it does not describe a graph")
     except RunError as error:
         raise RunError(f"{path} is damaged: delete it, the next run writes it again") from error
+    return facts
 
 
 def standing(cell: Cell, root: Path) -> Standing:

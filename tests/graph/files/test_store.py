@@ -169,3 +169,23 @@ def test_a_graph_json_of_something_else(tmp_path: Path, text: str) -> None:
         open_graph(tmp_path)
     with pytest.raises(GraphError, match=r"holds no stored graph: there is no graph.json"):
         open_graph(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("files", {"/dev/zero": "0"}, "it should list"),  # would be read without end
+        ("files", {}, "it should list"),  # nothing would be verified
+        ("files", None, "missing"),
+        ("notes", [1], "not text"),
+        ("version", None, "format version None"),
+    ],
+)
+def test_a_forged_record_is_refused(tmp_path: Path, key: str, value: object, said: str) -> None:
+    """Its own checksum is right: anyone can write one."""
+    folder = save_graph(nasty_graph(), tmp_path / "graph")
+    record = json.loads((folder / "graph.json").read_bytes())
+    del record["sha256"]
+    store.write_record(folder, {**record, key: value})
+    with pytest.raises(GraphError, match=said):
+        open_graph(folder)

@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ READ = (*ARRAYS, "relations.parquet")
 """What opening such a graph reads; entities.parquet and triples.parquet are there for other programs."""
 CHUNK_ROWS = 1 << 18
 CHUNK_NAMES = 1 << 15
+UNREADABLE = (SyntaxError, TokenError, RecursionError, MemoryError, OverflowError, TypeError, KeyError, EOFError)
+"""What NumPy raises, beside ValueError and OSError, where the head of a file is not one of its own."""
 
 
 class GrowingArray:
@@ -59,17 +62,40 @@ class GrowingArray:
         np.lib.format.write_array_header_1_0(self._stream, header)
 
 
-def mapped_graph(place: Path, relations: Vocabulary, *, name: str, notes: Sequence[str]) -> Graph:
-    """The graph of a folder with arrays, none of them loaded."""
-    labelled = (place / LABELS[0]).exists()
-    labels = PackedNames(*(_mapped(place / file) for file in LABELS)) if labelled else ()
-    entities = Vocabulary("entity", PackedNames(*(_mapped(place / file) for file in NAMES)), labels)
+def mapped_graph(place: Path, relations: Vocabulary, *, labelled: bool, name: str, notes: Sequence[str]) -> Graph:
+    """The graph of a folder with arrays, none of them loaded. A ValueError where they contradict each other."""
+    labels = _names(place, LABELS) if labelled else ()
+    entities = Vocabulary("entity", _names(place, NAMES), labels)
     train, valid, test = (_mapped(place / f"{split}.npy") for split in SPLITS)
+    limits = (len(entities), len(relations), len(entities))
+    for split in SPLITS:
+        for rows in rows_of(place / f"{split}.npy"):
+            if bool((rows < 0).any()) or bool((rows >= limits).any()):
+                raise ValueError(f"{split}.npy holds ids that nothing has")
     return Graph(entities, relations, train, valid, test, name=name, notes=tuple(notes))
 
 
+def _names(place: Path, files: Sequence[str]) -> PackedNames:
+    """Names whose starts rise from nothing to the end of the text, so that all of them are as long as the text."""
+    content, starts = (_mapped(place / file) for file in files)
+    pieces = range(0, len(starts), CHUNK_ROWS)
+    rising = all(bool((np.diff(starts[first : first + CHUNK_ROWS + 1]) >= 0).all()) for first in pieces)
+    if not rising or not len(starts) or starts[0] != 0 or starts[-1] != len(content):
+        raise ValueError(f"{files[1]} does not fit {files[0]}")
+    return PackedNames(content, starts)
+
+
 def _mapped(file: Path) -> Any:
-    return np.load(file, mmap_mode="r", allow_pickle=False)
+    """An array of the kind that its file's name promises."""
+    columns: tuple[int, ...] = (3,) if file.stem in SPLITS else ()
+    kind = np.uint8 if file.name in (NAMES[0], LABELS[0]) else np.int64
+    try:
+        found = np.lib.format.open_memmap(file, mode="r")
+    except UNREADABLE as error:
+        raise ValueError(f"{file.name} is not an array: {error}") from error
+    if found.dtype != kind or found.shape[1:] != columns or found.ndim == 0 or not found.flags.c_contiguous:
+        raise ValueError(f"{file.name} holds {found.dtype} of shape {found.shape}")
+    return found
 
 
 def home_of(graph: Graph) -> Path | None:

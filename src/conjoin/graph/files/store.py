@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from conjoin.errors import GraphError
-from conjoin.files import sha256_of, sync_folder
-from conjoin.graph.files.arrays import ARRAYS, READ, home_of, link_files, mapped_graph
+from conjoin.files import LARGEST, proper, sha256_of, sync_folder
+from conjoin.graph.files.arrays import ARRAYS, LABELS, READ, home_of, link_files, mapped_graph
 from conjoin.graph.files.source import AnyPath
-from conjoin.graph.graph import SPLITS, Graph, Vocabulary
+from conjoin.graph.graph import PLACES, SPLITS, Graph, Vocabulary
 
 STORED = "graph.json"
 VERSION = 1
@@ -157,6 +158,8 @@ def _write_table(table: Any, file: Path) -> None:
 def _record(file: Path) -> dict[str, Any]:
     """What graph.json says, once it is shown to be whole."""
     try:
+        if proper(file).st_size > LARGEST:
+            raise GraphError(f"{file} is damaged: no such file is larger than {LARGEST >> 20} MiB; {AGAIN}")
         text = file.read_bytes()
         record = json.loads(text)
     except FileNotFoundError as error:
@@ -169,10 +172,26 @@ def _record(file: Path) -> dict[str, Any]:
         raise GraphError(f"{file} is damaged, or does not describe a stored graph: {AGAIN}")
     if text != _spelled(record).encode() or record.pop("sha256", None) != _digest(record):
         raise GraphError(f"{file} is damaged: its content does not fit its own checksum; {AGAIN}")
-    if record["version"] not in (VERSION, WITH_ARRAYS):
-        known = f"this Conjoin reads up to {WITH_ARRAYS}"
-        raise GraphError(f"{file} has format version {record['version']}, {known}: update it")
+    version = record.get("version")
+    if version not in (VERSION, WITH_ARRAYS):
+        raise GraphError(f"{file} has format version {version}, this Conjoin reads up to {WITH_ARRAYS}: update it")
+    if flaw := _flaw(record):
+        raise GraphError(f"{file} does not describe a stored graph: {flaw}; {AGAIN}")
     return record
+
+
+def _flaw(record: dict[str, Any]) -> str:
+    """What a record with a good checksum lacks all the same, for anyone can write a checksum; empty if nothing."""
+    files, notes = record.get("files"), record.get("notes")
+    if not isinstance(files, dict) or not isinstance(notes, list) or not isinstance(record.get("counts"), dict):
+        return "files, notes or counts are missing"
+    if any(type(word) is not str for word in (record.get("name"), record.get("checksum"), *notes, *files.values())):
+        return "a name, a note or a checksum is not text"
+    with_arrays = record["version"] == WITH_ARRAYS
+    needed = {*READ} - ({*LABELS} if LABELS[0] not in files else set()) if with_arrays else {*TABLES}
+    if not needed <= files.keys() <= {*TABLES, *READ}:
+        return f"it should list {', '.join(sorted(needed))}"
+    return ""
 
 
 def _spelled(record: dict[str, Any]) -> str:
@@ -190,13 +209,16 @@ def _read(place: Path, record: dict[str, Any]) -> Graph:
 
     try:
         entities, relations, triples = (pq.ParquetFile(place / file).read() for file in TABLES)
-        ids = np.stack([triples.column(i).to_numpy() for i in range(3)], axis=1).astype(np.int64, copy=False)
+        ids = np.stack([_whole(triples.column(place)) for place in PLACES], axis=1)
         train, valid, test = (ids[pc.equal(triples.column("split"), name).to_numpy()] for name in SPLITS)
-    except (pa.ArrowException, OSError, KeyError) as error:
+        entity_names, relation_names = _vocabulary("entity", entities), _vocabulary("relation", relations)
+        if bool((ids < 0).any()) or bool((ids >= (len(entity_names), len(relation_names), len(entity_names))).any()):
+            raise ValueError("triples.parquet holds ids that nothing has")
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise GraphError(f"{place}: a table of the stored graph cannot be read ({error}): {AGAIN}") from error
     return Graph(
-        _vocabulary("entity", entities),
-        _vocabulary("relation", relations),
+        entity_names,
+        relation_names,
         train,
         valid,
         test,
@@ -212,8 +234,9 @@ def _map(place: Path, record: dict[str, Any]) -> Graph:
 
     try:
         relations = _vocabulary("relation", pq.ParquetFile(place / "relations.parquet").read())
-        graph = mapped_graph(place, relations, name=record["name"], notes=tuple(record["notes"]))
-    except (pa.ArrowException, OSError, ValueError) as error:
+        labelled = LABELS[0] in record["files"]
+        graph = mapped_graph(place, relations, labelled=labelled, name=record["name"], notes=record["notes"])
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise GraphError(f"{place}: an array of the stored graph cannot be read ({error}): {AGAIN}") from error
     vars(graph)["checksum"] = record["checksum"]
     return graph
@@ -226,10 +249,23 @@ def _link(graph: Graph, home: Path, stage: Path) -> None:
     write_record(stage, {**record, "name": graph.name, "notes": list(graph.notes)})
 
 
+def _whole(column: Any) -> npt.NDArray[np.int64]:
+    """A column of whole numbers, refusing gaps and everything else."""
+    import pyarrow as pa
+
+    if column.null_count or not pa.types.is_integer(column.type):
+        raise ValueError(f"ids of type {column.type} with {column.null_count} gaps")
+    return np.asarray(column.to_numpy(), dtype=np.int64)
+
+
 def _vocabulary(kind: str, table: Any) -> Vocabulary:
-    labels = table.column("label")
+    import pyarrow as pa
+
+    names, labels = table.column("name"), table.column("label")
+    if names.null_count or not all(pa.types.is_string(column.type) for column in (names, labels)):
+        raise ValueError(f"{kind} names of type {names.type} with {names.null_count} gaps, labels of {labels.type}")
     unlabelled = labels.null_count == len(labels)
-    return Vocabulary(kind, tuple(table.column("name").to_pylist()), () if unlabelled else tuple(labels.to_pylist()))
+    return Vocabulary(kind, tuple(names.to_pylist()), () if unlabelled else tuple(labels.to_pylist()))
 
 
 def _counts(graph: Graph) -> dict[str, int]:

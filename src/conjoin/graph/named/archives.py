@@ -79,7 +79,7 @@ def extract(
                 if member.size > limit:
                     raise DatasetError(f"refused: {member.name!r} in the archive has {member.size:,} bytes")
                 seen.append(member.name)
-                content = member.open()
+                content = _opened(member)
                 if content and _keep(content, target / path.name, missing[path.name]):
                     del missing[path.name]
                 if not missing:
@@ -89,6 +89,13 @@ def extract(
     if seen:
         raise Mismatch(f"the content of {', '.join(sorted(missing))} in the archive is not the published one")
     raise DatasetError(f"the archive has no {', '.join(sorted(missing))}")
+
+
+def _opened(member: _Member) -> IO[bytes] | None:
+    try:
+        return member.open()
+    except (OSError, ValueError) as error:  # a place before the start of the file; what the disk says comes later
+        raise DatasetError(f"the archive is damaged: {member.name!r} cannot be found in it ({error})") from None
 
 
 def _tar_members(archive: Path, limit: int) -> Generator[_Member, None, None]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
-import zipfile
+import zlib
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,10 @@ METHODS = ("pca", "umap", "pacmap")
 MAGIC = b"CJM1"
 FEWEST = 10
 """Entities below which neighbour-based layouts have no neighbours to work with: PCA stands in."""
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, SyntaxError, TokenError, BadZipFile, zlib.error)
+"""What NumPy and its zip reader raise on a file that is not theirs."""
+HEADS = 4096
+"""Bytes of a stored map beside its points."""
 
 Points = npt.NDArray[np.float32]
 
@@ -153,9 +159,12 @@ def _checksum(run: OpenRun) -> str:
 def _stored(run: OpenRun, method: str, count: int) -> Points | None:
     """What was stored, unless it belongs to other weights or is damaged."""
     try:
+        with ZipFile(_file(run, method)) as archive:
+            if sum(member.file_size for member in archive.infolist()) > 8 * count + HEADS:
+                return None
         with np.load(_file(run, method), allow_pickle=False) as kept:
             points, checksum = kept["points"], str(kept["weights"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except UNREADABLE:
         return None
     fits = points.shape == (count, 2) and points.dtype == np.float32 and bool(np.isfinite(points).all())
     return points if fits and checksum == _checksum(run) else None

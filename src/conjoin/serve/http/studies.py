@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+from conjoin.errors import RunError
+from conjoin.files import proper, read_sealed
 
 LARGEST = 64 << 20
 """Bytes of a report; a larger one is not served."""
@@ -25,14 +27,12 @@ def find_reports(folder: Path | None) -> dict[str, Path]:
 
 
 def read_report(file: Path) -> dict[str, Any] | None:
-    """The object, or None where the file is not a study's report (any more)."""
+    """The object, or None where the file is not a study's report as it was written (any more)."""
     try:
-        if file.stat().st_size > LARGEST:
-            return None
-        report = json.loads(file.read_text(encoding="utf-8"), parse_constant=lambda _: None)
-    except (OSError, ValueError, RecursionError):
+        report = read_sealed(file) if proper(file).st_size <= LARGEST else {}
+    except (OSError, RunError):
         return None
-    return report if isinstance(report, dict) and isinstance(report.get("study"), str) else None
+    return report if isinstance(report.get("study"), str) else None
 
 
 def study_line(name: str, report: dict[str, Any]) -> dict[str, Any]:
