@@ -85,8 +85,9 @@ def demo(
         show(f"  {' '.join(question)}   →   {words}")
     program = "conjoin" if shutil.which("conjoin") else sys.argv[0]
     others = " ".join(str(out / form) for form in FORMS if form != best)
-    show(f"\nAsk more ({time.monotonic() - start:.0f} s so far):   {program} ask {out / best} France borders '?'")
-    show(f"Open the explorer:         {program} serve {out / best} {others}")
+    show(f"\nThat took {time.monotonic() - start:.0f} s. Ask more, or open the explorer:")
+    show(f"  {program} ask {out / best} France borders '?'")
+    show(f"  {program} serve {out / best} {others}")
 
 
 def _mark(graph: Graph, question: tuple[str, str, str], answer: Answer) -> str:

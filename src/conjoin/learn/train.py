@@ -90,7 +90,10 @@ class Training(Iterator[Epoch]):
                 f"{graph.name} has {graph.n_entities} and {graph.n_relations}"
             )
         if recipe.validate_every and not len(graph.valid):
-            raise UsageError(f"{graph.name} has no validation triples: set validate_every to 0, or split again")
+            raise UsageError(
+                f"{graph.name} has no validation triples: leave out validate_every, "
+                "or hold more out (conjoin split FILE --valid 20% -o FOLDER)"
+            )
         self.model, self.graph, self.recipe, self.seed, self.track = model, graph, recipe, seed, track
         self.step = step or Step(model, recipe)
         self.progress = Progress()

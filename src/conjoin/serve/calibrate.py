@@ -79,7 +79,10 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
     """
     chosen = fitting or Fitting()
     if not len(predictor.graph.valid):
-        raise UsageError(f"{predictor.graph.name} has no validation facts to calibrate on: split it again")
+        raise UsageError(
+            f"{predictor.graph.name} has no validation facts to calibrate on: "
+            "hold more out (conjoin split FILE --valid 20% -o FOLDER) and train again"
+        )
     valid = draw(predictor, "valid", chosen, track=track)
     pooled = fit(valid.score, valid.truth, valid.weight, chosen.method)
     own: dict[int, Curve] = {}
