@@ -155,6 +155,12 @@ def test_tests_that_a_page_names_exist(page: Path) -> None:
         assert f"def {test}(" in source, f"{page.name} names {test}, which is not in {file}"
 
 
+def test_every_study_is_listed() -> None:
+    listed = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
+    files = {file.name for file in (ROOT / "studies").glob("*.toml") if not file.stem.endswith("-predictions")}
+    assert not {name for name in files if f"| `studies/{name}` |" not in listed}
+
+
 def alike(shown: str, printed: str) -> float:
     """The share of words that two outputs have in common, in order; every number counts as the same word."""
     before, after = (re.sub(r"[\d.,]*\d[\d.,]*", "#", text).split() for text in (shown, printed))
