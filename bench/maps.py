@@ -87,7 +87,9 @@ def nearest(rows: np.ndarray, k: int) -> np.ndarray:
     return np.argsort(far, axis=1, kind="stable")[:, :k]
 
 
-def measure(points: np.ndarray, rows: np.ndarray, *, k: int, types: np.ndarray | None, alike: np.ndarray) -> dict:
+def measure(
+    points: np.ndarray, rows: np.ndarray, *, k: int, types: np.ndarray | None, alike: np.ndarray
+) -> dict[str, float | None]:
     """How true a map is: to the embedding (two numbers), to types, to shared facts."""
     from sklearn.manifold import trustworthiness
 

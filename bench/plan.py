@@ -175,8 +175,8 @@ def main() -> None:
     rows = json.loads(given.out.read_text()) if given.out and given.out.exists() and not given.afresh else []
     began = time.monotonic()
     for chosen in CPU if given.device == "cpu" else GPU:
-        wanted = not given.only or chosen.name in given.only
-        if not wanted or chosen.name in {row["name"] for row in rows} or time.monotonic() - began > given.seconds:
+        left_out = given.only and chosen.name not in given.only
+        if left_out or chosen.name in {row["name"] for row in rows} or time.monotonic() - began > given.seconds:
             continue
         rows.append(measured_apart(chosen, given.device))
         print(table(rows[-1:]).splitlines()[-1], flush=True)

@@ -74,7 +74,7 @@ def measured(graph: Graph, form: str, rank: int, recipe: Recipe, device: str) ->
     """Train once; last weights."""
     model = conjoin.Model(form, graph.n_entities, graph.n_relations, rank=rank, device=device)
     seconds = [epoch.seconds for epoch in conjoin.train(model, graph, recipe)]
-    metrics = {split: conjoin.rank(model, graph, split).metrics() for split in ("valid", "test")}  # type: ignore[arg-type]
+    metrics = {split: conjoin.rank(model, graph, split).metrics() for split in ("valid", "test")}
     return {
         "negatives": recipe.negatives,
         "power": recipe.negatives_power,
