@@ -20,6 +20,15 @@ def test_the_speed_is_that_of_the_newest_measurement() -> None:
     assert {cell["precision"] for cell in cells} == {"bf16"}
 
 
+def test_what_is_reproduced_is_what_the_results_say() -> None:
+    results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    told = re.search(r"in (\d+) of (\d+) cells\*\* \((\d+) run", results)
+    assert told
+    near, cells, run = told.groups()
+    assert f"So far {run} of its {cells} cells have been run" in README
+    assert f"{near} of these lie within .003" in README
+
+
 def test_pages_that_are_linked_exist() -> None:
     linked = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
     assert len(linked) > 20
