@@ -210,7 +210,7 @@ def test_every_run_has_its_origin_and_its_minutes(place: Path) -> None:
     page = write_results.page(place)
     origins = section(page, "Where each number comes from")
     assert origins.count("| paper | WN18 | complex |") == 2
-    assert "| test card | tf32 | not kept | `c0ffeec0ffee` | `conjoin study run` |" in origins
+    assert "| test card | bf16 | not kept | `c0ffeec0ffee` | `conjoin study run` |" in origins
     assert "| paper | WN18 | complex | test card | 2 | 20 | 2.00 ± 0.00 | 1.3 |" in section(page, "Card minutes")
 
 

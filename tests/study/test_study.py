@@ -184,6 +184,8 @@ def test_the_paper_has_the_settings_of_the_presets() -> None:
             "5star": presets["paper"][benchmark.graph]["5star"],
             "5star-conj-tuned": presets["paper-tuned"][benchmark.graph]["5star"],
         }
+        if name == "FB15K-237":  # published for ComplEx-N3 twice; the study runs the smaller one and says so
+            expected["complex"] = {**expected["complex"], "rank": 1000, "batch": 1000}
         for table, preset in expected.items():
             settings = study.settings[name][table]
             told = {"rank": settings.rank, **asdict(settings.recipe)}
