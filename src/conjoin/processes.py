@@ -12,11 +12,11 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -25,11 +25,16 @@ from torch.distributed.rendezvous import rendezvous
 
 from conjoin.errors import ProcessLost, UsageError
 
+if TYPE_CHECKING:
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
 PATIENCE = timedelta(minutes=10)
 """How long a process waits for another that is silent, as after a machine lost its power. One that dies closes its
 connections, and is noticed at once."""
 COURTESY = 20.0
 """Seconds that a process which found an error waits for the first one to tell it."""
+AT_ONCE = 2
+"""Seconds within which several processes fail for one reason."""
 TOLD = "conjoin/told"
 
 
@@ -251,7 +256,7 @@ def launch(words: Sequence[str], count: int, *, restarts: int = 0) -> int:
     try:
         elastic_launch(config, sys.executable)("-m", "conjoin", *words)
     except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
+        rank, failure = culprit(error.failures)
         if failure.exitcode > 0:
             return int(failure.exitcode)
         name = signal.Signals(-failure.exitcode).name
@@ -262,3 +267,16 @@ def launch(words: Sequence[str], count: int, *, restarts: int = 0) -> int:
     except SignalException as error:
         raise KeyboardInterrupt from error
     return 0
+
+
+def culprit(failures: Mapping[int, ProcessFailure]) -> tuple[int, ProcessFailure]:
+    """Which process failed first. Who loses the network aborts so soon after one that was killed that both are found
+    together: then it was the killed one. Those that had to be killed for not ending by themselves come later."""
+    first = min(failure.timestamp for failure in failures.values())
+
+    def order(item: tuple[int, ProcessFailure]) -> tuple[bool, int, int]:
+        failure = item[1]
+        gave_up = failure.exitcode in (-signal.SIGABRT, -signal.SIGTERM)
+        return failure.timestamp > first + AT_ONCE, 2 if gave_up else int(failure.exitcode > 0), failure.timestamp
+
+    return min(failures.items(), key=order)

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.cli.commands import command, conjoin
 
+from conjoin.processes import culprit
 from conjoin.study.folder import RunFolder
 
 EPOCHS = 200
@@ -72,3 +74,19 @@ def test_meshes_that_do_not_fit_are_refused(words: tuple[object, ...], reason: s
     refused = conjoin("train", "atlas", "--epochs", 1, *words)
     assert refused.code == 2
     assert reason in refused.err
+
+
+@pytest.mark.parametrize(
+    ("failures", "blamed"),
+    [
+        ({0: (-signal.SIGABRT, 100), 1: (-signal.SIGKILL, 100)}, 1),
+        ({0: (1, 100), 1: (-signal.SIGKILL, 101)}, 1),
+        ({0: (-signal.SIGABRT, 100), 1: (2, 101)}, 1),
+        ({0: (-signal.SIGABRT, 100), 1: (-signal.SIGTERM, 101)}, 0),
+        ({0: (2, 100), 1: (-signal.SIGKILL, 130)}, 0),
+    ],
+)
+def test_the_process_that_failed_first_is_blamed(failures: dict[int, tuple[int, int]], blamed: int) -> None:
+    """Exit codes and seconds. Of 130, thirty seconds later: it was killed for not ending by itself."""
+    found = {rank: SimpleNamespace(exitcode=code, timestamp=second) for rank, (code, second) in failures.items()}
+    assert culprit(found)[0] == blamed  # type: ignore[arg-type]
