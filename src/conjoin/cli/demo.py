@@ -83,7 +83,8 @@ def demo(
     for question, found in answers:
         words = ", ".join(f"{answer.label}{_mark(graph, question, answer)}" for answer in found)
         show(f"  {' '.join(question)}   →   {words}")
-    program = "conjoin" if shutil.which("conjoin") else sys.argv[0]
+    as_module = Path(sys.argv[0]).name == "__main__.py"
+    program = "conjoin" if shutil.which("conjoin") else "python -m conjoin" if as_module else sys.argv[0]
     others = " ".join(str(out / form) for form in FORMS if form != best)
     show(f"\nThat took {time.monotonic() - start:.0f} s. Ask more, or open the explorer:")
     show(f"  {program} ask {out / best} France borders '?'")
