@@ -8,19 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from torture.forged import CHANGES, altered, contents, copied, kept, write_sealed
+from torture.kinds import study_text
 from torture.target import Reading, Target
-
-STUDY = """
-name = "own"
-seeds = 1
-rows = [{ name = "complex", form = "complex" }]
-
-[datasets.own]
-graph = "graph"
-
-[settings.own]
-complex = { rank = 2, epochs = 2, batch = 8 }
-"""
 
 
 def _finished(place: Path) -> None:
@@ -115,7 +104,7 @@ def _studied(place: Path) -> None:
     for split, first, last in (("train", 4, 20), ("valid", 0, 2), ("test", 2, 4)):
         lines = [f"e{i % 5}\tr{i % 2}\te{(3 * i + 1) % 7}\n" for i in range(first, last)]
         (place / "graph" / f"{split}.txt").write_text("".join(lines), encoding="utf-8")
-    (place / "study.toml").write_text(STUDY, encoding="utf-8")
+    (place / "study.toml").write_text(study_text(rank=2, batch=8), encoding="utf-8")
     study = Study.read(place / "study.toml")
     load(study.source("own"))
     for outcome in work(study, study.cells(), place / "results", means=Means()):

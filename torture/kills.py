@@ -74,9 +74,10 @@ def begun(folder: Path, log: Path, *words: object) -> ForkServerProcess:
 
 
 def signalled(process: ForkServerProcess, log: Path, number: signal.Signals) -> tuple[int, str]:
-    """Send a signal; the exit code and what was said."""
-    if process.is_alive() and process.pid:
-        os.kill(process.pid, number)
+    """Send a signal, unless the process has ended by itself; the exit code and what was said."""
+    if process.pid:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
     return ended(process, log)
 
 

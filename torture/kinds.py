@@ -21,16 +21,19 @@ from torture.kills import small_graph
 Reader = Callable[[Path], Any]
 """From the file to everything that is read of it, as something that can be compared."""
 
-STUDY = """
+
+def study_text(*, rank: int, batch: int) -> str:
+    """A study of one run on the graph beside it."""
+    return f"""
 name = "own"
 seeds = 1
-rows = [{ name = "complex", form = "complex" }]
+rows = [{{ name = "complex", form = "complex" }}]
 
 [datasets.own]
 graph = "graph"
 
 [settings.own]
-complex = { rank = 4, epochs = 2, batch = 200 }
+complex = {{ rank = {rank}, epochs = 2, batch = {batch} }}
 """
 
 
@@ -56,7 +59,7 @@ def specimens(place: Path) -> Path:
     words = ("train", graph, "--rank", 4, "--epochs", 3, "--batch", 200, "--validate-every", 1, "--device", "cpu")
     conjoin(*words, "-o", root / "run", log=log)
     conjoin("calibrate", root / "run", "--fewest", 5, log=log)
-    (root / "study.toml").write_text(STUDY, encoding="utf-8")
+    (root / "study.toml").write_text(study_text(rank=4, batch=200), encoding="utf-8")
     conjoin("study", "run", root / "study.toml", "--root", root / "results", "--device", "cpu", log=log)
     conjoin("study", "report", root / "study.toml", "--root", root / "results", "-o", root / "report", log=log)
     _found_patterns(root)

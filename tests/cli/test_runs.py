@@ -70,6 +70,7 @@ def test_any_form_trains(lands: Path, tmp_path: Path, form: str) -> None:
 
 def test_options_reach_the_run(lands: Path, tmp_path: Path) -> None:
     learning = shlex.split("--epochs 2 --batch 7 --lr 0.05 --n3 0.02 --f2 0.01 --optimizer adam --initial-scale 0.1")
+    learning += ["--together", "3"]
     others = shlex.split(
         "--form 5star --quotient aligned --rank 6 --validate-every 1 --patience 1 --weights best --seed 9"
     )
@@ -78,7 +79,16 @@ def test_options_reach_the_run(lands: Path, tmp_path: Path) -> None:
     assert run.form == "FiveStar(quotient=aligned)"
     assert (run.rank, run.seed, run.weights) == (6, 9, "best")
     assert run.recipe == Recipe(
-        epochs=2, batch=7, lr=0.05, n3=0.02, f2=0.01, optimizer="adam", initial_scale=0.1, validate_every=1, patience=1
+        epochs=2,
+        batch=7,
+        lr=0.05,
+        n3=0.02,
+        f2=0.01,
+        optimizer="adam",
+        initial_scale=0.1,
+        validate_every=1,
+        patience=1,
+        together=3,
     )
 
 
