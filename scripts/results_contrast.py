@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from conjoin.report.collect import Findings, Outcome, collect
 from conjoin.report.printing import signed
-from conjoin.report.stats import Answers, Interval, Moments, Paired, one_digit, paired, welch
+from conjoin.report.stats import Answers, Interval, Moments, Paired, p_value, paired, welch
 from conjoin.study.study import Study
 
 Verdict = Literal["confirmed", "refuted", "mixed", "open"]
@@ -71,9 +71,9 @@ class Contrast:
         """−0.0123 (paired over 3,134 triples, p = 1e-5; t-test over 3 and 3 seeds, p = 2e-4)."""
         told = []
         if self.runs is not None:
-            told.append(f"t-test over {len(self.a.runs)} and {len(self.b.runs)} seeds, p = {one_digit(self.runs)}")
+            told.append(f"t-test over {len(self.a.runs)} and {len(self.b.runs)} seeds, {_p(self.runs)}")
         if self.questions is not None:
-            told.append(f"paired over {self.questions.triples:,} test triples, p = {one_digit(self.questions.p)}")
+            told.append(f"paired over {self.questions.triples:,} test triples, {_p(self.questions.p)}")
         if not self.by_seeds and (len(self.a.runs), len(self.b.runs)) == (1, 1):
             told.append("one seed each")
         return f"{signed(self.difference)} ({'; '.join(told) or 'no test possible'})"
@@ -122,6 +122,11 @@ class Evidence:
             kept = [run.folder for run in outcome.runs if run.folder.ranks_file("test").exists()]
             self.answers[key] = Answers.of(folder.ranks("test") for folder in kept) if kept else None
         return self.answers[key]
+
+
+def _p(p: float) -> str:
+    text = p_value(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def welch_interval_of_means(a: Moments | None, b: Moments | None) -> Interval | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -112,6 +113,27 @@ def test_chunks_change_nothing() -> None:
     assert max(difference("complex-conj", recipe, entities=70, budget=16 * 16 * 4)) < (
         2e-2 if DEVICE == "cuda" else 1e-5
     )
+
+
+def test_wrong_answers_far_above_the_right_one_do_not_end_a_training() -> None:
+    """exp(q·E - s_t) overflows float32 at 89; QuatE at the paper's learning rate gets there within an epoch."""
+    recipe = Recipe(batch=4, lr=0.1, precision="tf32")
+    model = Model("quate", 30, 2, rank=8, scale=20.0, device=DEVICE)
+    step = FusedStep(model, recipe, optimizer_for(model, recipe), tile=SMALL)
+    asked = questions(30, 2, 8, seed=1)
+    losses = [float(torch.stack([step(batch) for batch in step.batches(asked)])[:, 0].sum()) for _ in range(40)]
+    assert float(Step(Model("quate", 30, 2, rank=8, scale=20.0), replace(recipe, precision="fp32"))(asked)[0]) > 8 * 89
+    assert all(map(math.isfinite, losses))
+    assert losses[-1] < losses[0]
+
+
+def test_a_score_that_is_not_a_number_is_not_hidden() -> None:
+    recipe = Recipe(batch=4, lr=0.1, precision="tf32")
+    model = Model("complex", 13, 2, rank=4, device=DEVICE)
+    with torch.no_grad():
+        model.entities.weight[5, 2] = torch.nan
+    step = FusedStep(model, recipe, optimizer_for(model, recipe), tile=SMALL)
+    assert torch.stack([step(batch) for batch in step.batches(questions(13, 2, 4, seed=1))]).isnan().any()
 
 
 def test_a_checkpoint_loaded_into_the_optimiser_is_what_training_goes_on_from() -> None:

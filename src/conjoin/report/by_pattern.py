@@ -14,7 +14,7 @@ from conjoin.progress import Track, silent
 from conjoin.report.collect import Findings, Outcome
 from conjoin.report.document import Column, Entry, Section, Table
 from conjoin.report.printing import NOTHING, signed, span
-from conjoin.report.stats import Answers, Paired, holm, one_digit, paired_by_t
+from conjoin.report.stats import Answers, Paired, holm, p_value, paired_by_t
 from conjoin.report.tables import name_entry, place
 from conjoin.study.patterns import PatternGroups, pattern_groups
 
@@ -131,7 +131,7 @@ def pattern_table(findings: Findings, tests: Iterable[PatternTest], dataset: str
             Entry(f"{test.after:.3f}"),
             Entry(signed(test.paired.difference), bold=test.verdict(alpha) != "no difference"),
             Entry(span(test.paired.interval)),
-            Entry(NOTHING if test.holm is None else one_digit(test.holm)),
+            Entry(NOTHING if test.holm is None else p_value(test.holm)),
             Entry(test.verdict(alpha)),
         )
         for test in tests

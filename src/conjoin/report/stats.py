@@ -86,6 +86,15 @@ def one_digit(value: float) -> str:
     return digit if value == 0 or int(exponent) == 0 else f"{digit}e{int(exponent)}"
 
 
+def p_value(p: float) -> str:
+    """A p-value to print; below what double precision holds it is not zero.
+
+    >>> p_value(0.0)
+    '<1e-300'
+    """
+    return "<1e-300" if p < 1e-300 else one_digit(p)
+
+
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """The p-values of one family corrected after Holm, in the order given; tests that were not made stay None.
 

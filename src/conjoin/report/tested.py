@@ -9,7 +9,7 @@ from conjoin.report.compare import PrintedCheck, QuestionTest, RunTest
 from conjoin.report.document import Column, Entry, Table
 from conjoin.report.judge import competing
 from conjoin.report.printing import NOTHING, signed, span
-from conjoin.report.stats import h_p, one_digit
+from conjoin.report.stats import h_p, one_digit, p_value
 from conjoin.report.tables import name_entry, place
 from conjoin.study.study import Measure
 
@@ -53,8 +53,8 @@ def paired_table(findings: Findings, tests: Iterable[QuestionTest], dataset: str
             name_entry(test.b.row),
             Entry(signed(test.paired.difference), italic=test.supplementary),
             Entry(span(test.paired.interval), italic=test.supplementary),
-            Entry(one_digit(test.paired.p), italic=test.supplementary),
-            Entry(NOTHING if test.holm is None else one_digit(test.holm), italic=test.supplementary),
+            Entry(p_value(test.paired.p), italic=test.supplementary),
+            Entry(NOTHING if test.holm is None else p_value(test.holm), italic=test.supplementary),
             Entry(f"{test.paired.triples:,}"),
             Entry(f"{len(test.a.runs)} and {len(test.b.runs)}"),
         )
@@ -102,7 +102,7 @@ def _test(test: RunTest | None, alpha: float) -> Entry:
         return Entry()
     notes = []
     if test.holm is not None:
-        notes.append(f"Holm {one_digit(test.holm)}")
+        notes.append(f"Holm {p_value(test.holm)}")
     if test.printed is not None:
         notes.append(f"paper ({test.printed.h}, {one_digit(test.printed.p)})")
     return Entry(h_p(test.p, alpha=alpha), italic=test.supplementary, note="; ".join(notes))

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 ADAGRAD, ADAM, SGD = (tl.constexpr(i) for i in range(3))
+HIGHEST = tl.constexpr(64.0)  # exp(64) of a hundred million entities still have a sum in float32
 
 
 @triton.jit
@@ -22,6 +23,7 @@ def exponentials(
 ):  # fmt: skip
     """exp(q · E - s_t) of one tile, written once and never read back for a softmax, and the sum of each of its rows.
 
+    A score more than HIGHEST above the answer's counts as HIGHEST above it, so that no sum overflows.
     Without PRODUCT the scores q · E stand in p already.
     """
     tile = tl.program_id(0)
@@ -40,7 +42,8 @@ def exponentials(
             table_at += DEPTH
     else:
         total = tl.load(place)
-    value = tl.exp(total - tl.load(score + rows)[:, None])
+    above = total - tl.load(score + rows)[:, None]
+    value = tl.exp(tl.where(above > HIGHEST, HIGHEST, above))
     value = tl.where((first_entity + columns < entities)[None, :], value, 0.0)
     tl.store(sums + rows * sums_stride + first_entity // COLUMNS + column_tile, tl.sum(value, axis=1))
     if STORE:
