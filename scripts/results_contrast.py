@@ -81,30 +81,41 @@ class Contrast:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What has been measured: the paper's study, the printed formula's, and the benchmarks of training."""
+    """What has been measured: the paper's study, three smaller ones, and the benchmarks of training.
+
+    `mobius` searches the printed formula on the paper's graphs, `readings` both readings on small ones; `layout` has
+    the paper's rows of Complεx at a low rank.
+    """
 
     paper: Findings
     mobius: Findings
+    layout: Findings
+    readings: Findings
     benches: Sequence[Mapping[str, Any]] = ()
     answers: dict[tuple[str, str, str], Answers | None] = field(default_factory=dict)
 
     @classmethod
     def read(cls, studies: Path, benches: Sequence[Mapping[str, Any]] = ()) -> Evidence:
         """All of it; a result that is damaged or out of place stops here, it must not silently be missing."""
-        paper, mobius = (Study.read(studies / f"{name}.toml") for name in ("paper", "mobius"))
-        found = cls(paper=collect(paper, paper.root), mobius=collect(mobius, mobius.root), benches=benches)
-        if flaws := [*found.paper.flaws, *found.mobius.flaws]:
+        read = [Study.read(studies / f"{name}.toml") for name in ("paper", "mobius", "layout", "readings")]
+        paper, mobius, layout, readings = (collect(study, study.root) for study in read)
+        found = cls(paper=paper, mobius=mobius, layout=layout, readings=readings, benches=benches)
+        if flaws := [flaw for findings in found.studies for flaw in findings.flaws]:
             raise SystemExit("these results cannot be used: " + "; ".join(flaws))
         return found
 
-    def ran(self, dataset: str, row: str) -> Outcome | None:
-        """A row of the paper's study, if it has a run."""
-        outcome = self.paper.of(dataset, row)
+    @property
+    def studies(self) -> tuple[Findings, ...]:
+        return self.paper, self.mobius, self.layout, self.readings
+
+    def ran(self, dataset: str, row: str, *, study: Findings | None = None) -> Outcome | None:
+        """A row of a study, the paper's unless another is given, if it has a run."""
+        outcome = (study or self.paper).of(dataset, row)
         return outcome if outcome is not None and outcome.runs else None
 
-    def contrast(self, dataset: str, a: str, b: str) -> Contrast | None:
-        """Two rows of the paper's study; None while one has no run."""
-        left, right = self.ran(dataset, a), self.ran(dataset, b)
+    def contrast(self, dataset: str, a: str, b: str, *, study: Findings | None = None) -> Contrast | None:
+        """Two rows of a study, the paper's unless another is given; None while one has no run."""
+        left, right = (self.ran(dataset, row, study=study) for row in (a, b))
         return None if left is None or right is None else self.between(left, right)
 
     def between(self, a: Outcome, b: Outcome) -> Contrast | None:

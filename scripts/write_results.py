@@ -1,6 +1,6 @@
 """Write docs/results.md from the committed results: python scripts/write_results.py
 
-Every sentence that judges is chosen by the numbers. Reads studies/paper.toml and studies/mobius.toml with their
+Every sentence that judges is chosen by the numbers. Reads the studies paper, mobius, layout and readings with their
 results, what was tried about exceptions (studies/tried.toml), and the training benchmarks under bench/results.
 """
 
@@ -23,6 +23,7 @@ from results_contrast import Evidence  # noqa: E402
 from results_costs import bytes_saved, memory_examples, time_saving  # noqa: E402
 
 from conjoin.files import read_json  # noqa: E402
+from conjoin.report.collect import Findings  # noqa: E402
 
 PAGE = ROOT / "docs" / "results.md"
 TRIED = "tried.toml"
@@ -59,7 +60,7 @@ def page(root: Path = ROOT) -> str:
         controls.printed_formula(evidence),
         controls.generalises(evidence),
     ]
-    runs = sum(len(outcome.runs) for findings in (paper, mobius) for outcome in findings.outcomes.values())
+    runs = sum(map(_runs, evidence.studies))
     glance = [(claim.title, claim.verdict) for claim in sections if claim.verdict is not None]
     lines = [
         "<!-- written by scripts/write_results.py from studies/results and bench/results; do not edit -->",
@@ -95,11 +96,17 @@ def page(root: Path = ROOT) -> str:
         "",
         "One line per run; its command with `--root DIR` does it again beside ours. `data` begins the checksum of the"
         " graph, `seconds` are of training. A run's folder under `studies/results` has the rest: settings, versions,"
-        " every epoch, every rank. Where the commit was not kept, `git log -- FOLDER` shows the one that brought it.",
+        " every epoch, every rank. Where the commit was not kept, `git log -- FOLDER` shows the one that brought it."
+        f" The {_runs(evidence.readings)} runs of `studies/readings.toml` are not listed: `conjoin study run"
+        " studies/readings.toml --root DIR` does them all.",
         "",
-        *origins(paper, mobius),
+        *origins(paper, mobius, evidence.layout),
     ]
     return "\n".join(wrapped(lines)) + "\n"
+
+
+def _runs(findings: Findings) -> int:
+    return sum(len(outcome.runs) for outcome in findings.outcomes.values())
 
 
 def wrapped(lines: Iterable[str]) -> Iterator[str]:

@@ -36,9 +36,9 @@ COMMAND = re.compile(r"conjoin study run (studies/\S+) --only ([^`\s]+)(?: --see
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A repository with the two studies and no result."""
+    """A repository with the studies that the page reads, and no result."""
     (tmp_path / "studies").mkdir()
-    for name in ("paper", "mobius"):
+    for name in ("paper", "mobius", "layout", "readings"):
         shutil.copy(ROOT / "studies" / f"{name}.toml", tmp_path / "studies")
     return tmp_path
 
@@ -125,7 +125,19 @@ def test_one_seed_is_judged_by_its_questions_and_says_so(place: Path) -> None:
     told = section(write_results.page(place), LAYOUT)
     assert "paired over 200 test triples" in told
     assert "one seed each" in told
-    assert "Fewer than 3 seeds so far: `conjoin study run" in told
+    assert "Fewer than 3 seeds so far. `conjoin study run" in told
+
+
+def test_a_small_study_speaks_while_the_paper_s_has_too_few_seeds(place: Path) -> None:
+    for row, mrr in (("complex", 0.468), ("complex-conj", 0.467), ("complex-conj-published", 0.43)):
+        ran(place, "WN18RR", row, about(mrr), study="layout")
+    page = write_results.page(place)
+    told = section(page, LAYOUT)
+    assert verdict(page, LAYOUT) == "confirmed"
+    assert "97 % of that loss" in told
+    assert "at rank 100 with 1,000 sampled negatives (`studies/layout.toml`), for which a CPU is enough." in told
+    assert "At the paper's settings: not yet run: complex, complex-conj, complex-conj-published on WN18RR." in told
+    assert "| WN18RR, small study | 0.468" in told
 
 
 TWIN = "Complεx is tying: conjugation itself does nothing"
@@ -203,6 +215,15 @@ def test_the_printed_formula_is_chosen_on_valid(place: Path) -> None:
     told = section(write_results.page(place), "The formula as printed is better than the published reading")
     assert "2 of 6 | N3 0.1, lr 0.1, epoch 2 | 0.470 | 0.490 | −0.0200 (paired over 200 test triples" in told
     assert "**Refuted:**" in told
+
+
+def test_both_readings_are_chosen_alike_on_small_graphs(place: Path) -> None:
+    ran(place, "UMLS", "mobius-5star-low-slow", [0.8], study="readings", better=4)
+    ran(place, "UMLS", "mobius-5star-mid-fast", [0.7], study="readings", better=4)
+    ran(place, "UMLS", "phase-5star-high-fast", [0.9], study="readings", better=3)
+    told = section(write_results.page(place), "The formula as printed is better than the published reading")
+    assert "0.800 (N3 0.005, lr 0.03, epoch 2) | 0.900 (N3 0.1, lr 0.1, epoch 2) | −0.1000 (paired" in told
+    assert "no better after tuning in 1 of 1 cases (UMLS 5star)" in told
 
 
 def test_every_run_has_its_origin_and_its_minutes(place: Path) -> None:

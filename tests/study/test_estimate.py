@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.study.small import TEXT, small_study
@@ -93,3 +94,12 @@ def test_a_graph_of_unknown_size_comes_last(tmp_path: Path) -> None:
     order = guess.cheapest_first([standing(cell, tmp_path) for cell in study.cells()])
     assert [cell.dataset for cell in order] == ["umls"] * 4 + ["own"] * 4
     assert guess.total([standing(study.cells()[0], tmp_path)]) == 0.0
+
+
+def test_a_sampled_softmax_costs_by_what_it_draws() -> None:
+    size = Sizes(train=1000, valid=10, test=10, entities=50_000, relations=5)
+    full = PAPER.cells()[0]
+    sampled = replace(full, recipe=replace(full.recipe, negatives=500))
+    assert epoch_seconds(sampled, size, 1e9) < epoch_seconds(full, size, 1e9) / 20
+    few = replace(size, entities=400)
+    assert epoch_seconds(sampled, few, 1e9) == epoch_seconds(full, few, 1e9)

@@ -76,15 +76,20 @@ class Estimator:
 
 
 def epoch_seconds(cell: Cell, size: Sizes, speed: float) -> float:
-    """One epoch by arithmetic: three products with the table, the optimiser's sweep of it, and a constant per step."""
-    return _epoch(size, speed, rank=cell.rank, batch=cell.recipe.batch)
+    """One epoch by arithmetic: three products with the table, the optimiser's sweep of it, and a constant per step.
+
+    With a sampled softmax both touch only the rows that were drawn or looked up.
+    """
+    return _epoch(size, speed, rank=cell.rank, batch=cell.recipe.batch, negatives=cell.recipe.negatives)
 
 
-def _epoch(size: Sizes, speed: float, *, rank: int, batch: int) -> float:
+def _epoch(size: Sizes, speed: float, *, rank: int, batch: int, negatives: int = 0) -> float:
     examples = 2 * size.train
     steps = -(-examples // batch)
-    products = 12 * examples * size.entities * rank
-    sweeps = SWEEP * steps * 2 * rank * (size.entities + 4 * size.relations)
+    scored = min(negatives, size.entities) if negatives else size.entities
+    touched = min(negatives + 2 * batch, size.entities) if negatives else size.entities
+    products = 12 * examples * scored * rank
+    sweeps = SWEEP * steps * 2 * rank * (touched + 4 * size.relations)
     return (products + sweeps) / speed + steps * STEP_SECONDS
 
 
