@@ -191,3 +191,9 @@ def test_a_vanishing_denominator_leaves_finite_gradients(text: str, dtype: torch
     for leaf in (heads, rows):
         assert leaf.grad is not None
         assert bool(torch.isfinite(leaf.grad).all())
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_who_reads_heads_as_tails_says_so(name: str) -> None:
+    form, rows = parse(SPECS[name].text()), drawn(2, 2 * RANK, 3)
+    assert form.heads_as_tails == torch.equal(form.head(rows).row(), rows)

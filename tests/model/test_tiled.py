@@ -45,8 +45,21 @@ def test_growing_scores_do_not_overflow() -> None:
     table = torch.arange(1.0, 9.0)[:, None] * 100
     q, t, out = torch.ones(1, 1), torch.tensor([0]), torch.empty(8, 1)
     nll, _ = tiled_softmax(q, table, t, out=out, tile=2, scratch=torch.empty(8))
-    assert nll.tolist() == [700.0]
+    assert nll.tolist() == pytest.approx([700.0])
     torch.testing.assert_close(out.squeeze(1), torch.tensor([-1.0, 0, 0, 0, 0, 0, 0, 1]))
+
+
+@pytest.mark.parametrize("size", [0.1, 300.0])
+def test_targets_of_one_query_are_as_many_queries(size: float) -> None:
+    q, table, t = drawn(6, 11, 4, size=size, seed=2)
+    place, share = torch.tensor([0, 1, 1, 2, 0, 0]), torch.tensor([3, 2, 1], dtype=q.dtype) / 6
+    wanted, found = torch.empty_like(table), torch.empty_like(table)
+    nll, dq = dense_softmax(q[place], table, t, out=wanted)
+    scratch = q.new_empty(3 * len(table))
+    told, grouped = tiled_softmax(q[:3], table, t, out=found, tile=4, scratch=scratch, place=place, share=share)
+    summed = torch.zeros_like(grouped).index_add_(0, place, dq)
+    for one, other in ((told, nll), (grouped, summed), (found, wanted)):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])

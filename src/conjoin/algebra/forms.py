@@ -139,6 +139,12 @@ class Form(ABC):
         """How entities' rows (B, 2·rank) are read when they stand at the head."""
         return Z.of_row(rows)
 
+    @property
+    def heads_as_tails(self) -> bool:
+        """Are heads read as their rows are stored, as tails are? No for a form with a `head` of its own, unless it says
+        otherwise."""
+        return type(self).head is Form.head
+
     @abstractmethod
     def apply(self, h: Z, slots: Slots) -> Z:
         """The query q of head h: score(t) = Re Σ q_j conj(t_j)."""
@@ -150,7 +156,7 @@ class Form(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ComplEx(Form):
-    """q = (a1 h1 | a2 h2). `layout=published` reads heads as the paper's code does, tails as everyone does."""
+    """q = (a1 | a2) h. `layout=published` reads heads as the paper's code does, tails as everyone does."""
 
     a1: Tie | None = None
     a2: Tie | None = None
@@ -166,12 +172,15 @@ class ComplEx(Form):
         re1, im1, re2, im2 = rows.chunk(4, dim=-1)
         return Z.joined(Z(re1, im1), Z(re2, im2))
 
+    @property
+    def heads_as_tails(self) -> bool:
+        return self.layout == "proper"
+
     def apply(self, h: Z, slots: Slots) -> Z:
-        h1, h2 = h.halves()
-        return Z.joined(slots["a1"] * h1, slots["a2"] * h2)
+        return Z.joined(slots["a1"], slots["a2"]) * h
 
     def squared_modulus(self, slots: Slots) -> Tensor:
-        return torch.cat([slots["a1"].squared(), slots["a2"].squared()], dim=-1)
+        return Z.joined(slots["a1"], slots["a2"]).squared()
 
 
 @dataclass(frozen=True, kw_only=True)

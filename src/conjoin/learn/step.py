@@ -17,7 +17,7 @@ from conjoin.learn.objective import gradients
 from conjoin.learn.on_cpu import gradients_on_cpu
 from conjoin.learn.recipe import Precision, Recipe
 from conjoin.learn.rowwise import rowwise_step
-from conjoin.learn.update import RowUpdate
+from conjoin.learn.update import RowUpdate, take_step
 from conjoin.model.model import Model
 from conjoin.model.shared import Sample
 
@@ -87,7 +87,7 @@ class Step:
         alone_on_cpu = not examples.is_cuda and self.model.entities.whole
         compute = gradients_on_cpu if alone_on_cpu else gradients
         costs = compute(self.model, h, r, t, self.recipe)
-        self.optimizer.step()
+        take_step(self.optimizer)
         return costs
 
 

@@ -64,8 +64,16 @@ class ShardedTable(EntityTable):
     def in_tiles(self, batch: int) -> bool:  # noqa: ARG002
         return True
 
-    def softmax(self, q: Tensor, t: Tensor, *, out: Tensor, place: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        assert place is None, "a shared table takes one query per target"
+    def softmax(
+        self,
+        q: Tensor,
+        t: Tensor,
+        *,
+        out: Tensor,
+        place: Tensor | None = None,
+        share: Tensor | float | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        assert place is share is None, "a shared table takes one query per target"
 
         def write(start: int, gradient: Tensor) -> None:
             out[start : start + len(gradient)] = gradient

@@ -116,15 +116,18 @@ class EntityTable(nn.Module):
         share = f"{needed >> 20} MiB of scores exceed the {limit >> 20} MiB budget, what does is computed twice"
         return f"chunked by {tile} entities: {share}"
 
-    def softmax(self, q: Tensor, t: Tensor, *, out: Tensor, place: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def softmax(
+        self, q: Tensor, t: Tensor, *, out: Tensor, place: Tensor | None = None, share: Tensor | float | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Negative log-likelihoods (B,) of targets t and the gradient of their mean: dq returned, d table in `out`.
 
-        On a CPU several targets may share a query: then `place` (B,) says which query each target belongs to.
+        On a CPU several targets may have one query: then `place` (B,) says which query each target belongs to, and
+        `share` (Q,) which part of the targets each query has.
         """
         table = self.weight.detach()
         if not self.weight.is_cuda:
             tile, scratch = self._tile(len(q)), self._room(len(q))
-            return tiled_softmax(q, table, t, out=out, place=place, tile=tile, scratch=scratch)
+            return tiled_softmax(q, table, t, out=out, tile=tile, scratch=scratch, place=place, share=share)
         if self._bytes_per_question * len(q) <= self.bytes_allowed:
             return dense_softmax(q, table, t, out=out)
         return chunked_softmax(q, table, t, out=out, chunk=self._chunk(len(q)))
