@@ -1,54 +1,6 @@
-"""The published recipe in plain PyTorch, alone: python bench/plain.py [--dataset wn18rr --form 5star --wide …]
+"""The published recipe in plain PyTorch, alone: python bench/plain.py [--dataset wn18rr --form 5star --wide …]"""
 
-The model is conjoin.bench.plain.Plain; `conjoin bench train` measures it beside ours. Prints one JSON object.
-"""
-
-from __future__ import annotations
-
-import argparse
-import json
-import statistics
-import time
-
-import torch
-
-from conjoin.bench.cells import Cell, graph_of
-from conjoin.bench.plain import Plain, PlainTraining
-from conjoin.bench.training import part_of, recipe_of
-from conjoin.device import choose_device, peak_bytes, reset_peak, synchronize
-
-
-def main() -> None:
-    """Time a part of an epoch a few times."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", default="wn18rr")
-    parser.add_argument("--form", default="5star")
-    parser.add_argument("--rank", type=int, default=500)
-    parser.add_argument("--batch", type=int, default=1000)
-    parser.add_argument("--wide", action="store_true", help="entity columns as in the published code")
-    parser.add_argument("--sparse", action="store_true", help="sparse gradients of the lookups")
-    parser.add_argument("--steps", type=int, default=100, help="steps of a round; an epoch is extrapolated")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--device")
-    chosen = parser.parse_args()
-    device = choose_device(chosen.device).device
-    cell = Cell(chosen.dataset, chosen.form, chosen.rank, chosen.batch)
-    graph, recipe = graph_of(cell.dataset), recipe_of(cell)
-    reset_peak(device)
-    sizes = graph.n_entities, graph.n_relations
-    model = Plain(cell.form, *sizes, rank=cell.rank, wide=chosen.wide, sparse=chosen.sparse, device=device)
-    training = PlainTraining(model, lr=recipe.lr, n3=recipe.n3, batch=cell.batch)
-    queries = torch.from_numpy(part_of(graph, chosen.steps * cell.batch).queries("train"))
-    taken = []
-    for _ in range(1 + chosen.rounds):
-        synchronize(device)
-        start = time.perf_counter()
-        training.epoch(queries)
-        synchronize(device)
-        taken.append((time.perf_counter() - start) / len(queries) * 2 * len(graph.train))
-    told = {"cell": str(cell), "wide": chosen.wide, "sparse": chosen.sparse, "peak_bytes": peak_bytes(device)}
-    print(json.dumps(told | {"seconds_per_epoch": statistics.median(taken[1:]), "rounds": taken[1:]}))
-
+from conjoin.bench.plain_alone import main
 
 if __name__ == "__main__":
     main()

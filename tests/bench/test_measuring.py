@@ -44,7 +44,14 @@ def test_floors_are_those_of_the_shapes(entities: int, rank: int, batch: int, ex
 def test_a_cell_holds_every_contestant(tmp_path: Path) -> None:
     cell = Cell("random-60", "5star-conj", 4, 20)
     told = measure_training(cell, CPU, rates=RATES, effort=QUICK)
-    wanted = {"seconds_per_epoch", "plain_seconds", "wide_seconds", "floor_seconds", "peak_bytes"}
+    wanted = {
+        "seconds_per_epoch",
+        "plain_seconds",
+        "plain_alone_seconds",
+        "wide_seconds",
+        "floor_seconds",
+        "peak_bytes",
+    }
     assert all(told[key] > 0 for key in wanted)
     assert told["pykeen_seconds"] is None
     assert told["examples_per_second"] == pytest.approx(240 / told["seconds_per_epoch"])
@@ -57,7 +64,7 @@ def test_a_cell_holds_every_contestant(tmp_path: Path) -> None:
 
 def test_a_form_that_was_never_published_has_no_plain_column() -> None:
     told = measure_training(Cell("random-60", "quate", 4, 20), CPU, rates=RATES, effort=QUICK)
-    assert told["plain_seconds"] is told["wide_seconds"] is None
+    assert told["plain_seconds"] is told["plain_alone_seconds"] is told["wide_seconds"] is None
     assert " plain " not in table_of(found("train", [told]))
 
 

@@ -114,9 +114,10 @@ def _reading(theme: str) -> str:
     return (
         "Seconds per epoch, medians of alternating rounds; a long epoch is extrapolated from a random part of it. "
         "*plain* is the published recipe in plain PyTorch with the same entity width, *wide* the same with the "
-        "published code's entity width, both in float32; *together* is ours with `--together 16`: the same examples "
-        "and batch sizes, but up to 16 answers of a question side by side, scored once; *floor* is the larger "
-        f"of arithmetic and traffic at the measured rates. {spread}\n"
+        "published code's entity width, both in float32; *plain alone* is plain on a CPU in a process of its own, as "
+        "`python bench/plain.py` runs it; *together* is ours with `--together 16`: the same examples and batch sizes, "
+        "but up to 16 answers of a question side by side, scored once; *floor* is the larger of arithmetic and "
+        f"traffic at the measured rates. {spread}\n"
     )
 
 
@@ -154,6 +155,9 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         ("plain", _seconds("plain_seconds")),
         ("plain / ours", _against("plain_seconds", "seconds_per_epoch")),
         ("plain / together", _against("plain_seconds", "together_seconds")),
+        ("plain alone", _seconds("plain_alone_seconds")),
+        ("plain alone / ours", _against("plain_alone_seconds", "seconds_per_epoch")),
+        ("plain alone / together", _against("plain_alone_seconds", "together_seconds")),
         ("wide", _seconds("wide_seconds")),
         ("wide / ours", _against("wide_seconds", "seconds_per_epoch")),
         ("PyKEEN", _seconds("pykeen_seconds")),

@@ -21,6 +21,7 @@ from conjoin.algebra.notation import form as form_of
 from conjoin.bench.cells import Cell, graph_of
 from conjoin.bench.other import Other
 from conjoin.bench.plain import Plain, PlainTraining, can_be_plain
+from conjoin.bench.plain_alone import seconds_alone
 from conjoin.bench.rates import Rates
 from conjoin.device import matmul_precision, peak_bytes, reset_peak, synchronize
 from conjoin.errors import UnknownName
@@ -89,6 +90,10 @@ def measure_training(
     median = {name: statistics.median(seconds) for name, seconds in taken.items()}
     floor = rates.training_floor(entities=graph.n_entities, rank=cell.rank, batch=cell.batch, examples=examples)
     del contestants
+    alone = None
+    if device.type == "cpu" and "plain" in median:
+        part, passes = _extent(median["plain"] / examples, cell, graph, effort)
+        alone = seconds_alone(cell, steps=-(-part // cell.batch), rounds=effort.rounds * passes)
     pykeen = other.train(cell, graph, device=str(device), effort=effort) if other else {}
     return {
         **asdict(cell),
@@ -97,6 +102,7 @@ def measure_training(
         "seconds_per_epoch": median["ours"],
         "together_seconds": median.get("together"),
         "plain_seconds": median.get("plain"),
+        "plain_alone_seconds": alone,
         "wide_seconds": median.get("wide"),
         "pykeen_seconds": pykeen.get("seconds"),
         "floor_seconds": floor,
@@ -114,9 +120,13 @@ def _ours(cell: Cell, graph: Graph, device: torch.device, effort: Effort) -> tup
     model = Model(cell.form, graph.n_entities, graph.n_relations, rank=cell.rank, device=device)
     probe = Training(model, part_of(graph, PROBE * cell.batch), recipe_of(cell))
     next(probe)
-    part = part_of(graph, _examples(next(probe).seconds / len(probe.graph.train) / 2, cell, graph, effort))
+    examples, passes = _extent(next(probe).seconds / len(probe.graph.train) / 2, cell, graph, effort)
+    part = part_of(graph, examples)
     training = Training(model, part, recipe_of(cell), step=probe.step)
-    return training.step.path, lambda: next(training).seconds / (2 * len(part.train))
+    return (
+        training.step.path,
+        lambda: sum(epoch.seconds for epoch in islice(training, passes)) / (2 * len(part.train) * passes),
+    )
 
 
 def _together(cell: Cell, graph: Graph, device: torch.device, effort: Effort) -> Callable[[], float]:
@@ -137,8 +147,8 @@ def _together(cell: Cell, graph: Graph, device: torch.device, effort: Effort) ->
         return (time.perf_counter() - start) / examples
 
     seconds(PROBE)
-    count = -(-_examples(seconds(PROBE), cell, graph, effort) // cell.batch)
-    return lambda: seconds(count)
+    examples, passes = _extent(seconds(PROBE), cell, graph, effort)
+    return lambda: seconds(-(-examples // cell.batch) * passes)
 
 
 def _plain(cell: Cell, graph: Graph, device: torch.device, effort: Effort, *, wide: bool) -> Callable[[], float]:
@@ -146,25 +156,28 @@ def _plain(cell: Cell, graph: Graph, device: torch.device, effort: Effort, *, wi
     model = Plain(cell.form, graph.n_entities, graph.n_relations, rank=cell.rank, wide=wide, device=device)
     training = PlainTraining(model, lr=recipe.lr, n3=recipe.n3, batch=cell.batch)
 
-    def seconds(part: Graph) -> float:
+    def seconds(part: Graph, passes: int = 1) -> float:
         queries = torch.from_numpy(part.queries("train"))
         synchronize(device)
         start = time.perf_counter()
         with matmul_precision("fp32"):
-            training.epoch(queries)
+            for _ in range(passes):
+                training.epoch(queries)
         synchronize(device)
-        return (time.perf_counter() - start) / len(queries)
+        return (time.perf_counter() - start) / (len(queries) * passes)
 
     probe = part_of(graph, PROBE * cell.batch)
     seconds(probe)
-    part = part_of(graph, _examples(seconds(probe), cell, graph, effort))
-    return lambda: seconds(part)
+    examples, passes = _extent(seconds(probe), cell, graph, effort)
+    part = part_of(graph, examples)
+    return lambda: seconds(part, passes)
 
 
-def _examples(seconds_each: float, cell: Cell, graph: Graph, effort: Effort) -> int:
-    """How many examples a round has: whole steps, a whole epoch where it is short."""
+def _extent(seconds_each: float, cell: Cell, graph: Graph, effort: Effort) -> tuple[int, int]:
+    """How many examples a round goes through, in whole steps, and how often: a whole epoch where it is short."""
     steps = max(FEWEST, math.ceil(effort.seconds / effort.rounds / (seconds_each * cell.batch)))
-    return min(steps * cell.batch, 2 * len(graph.train))
+    whole = 2 * len(graph.train)
+    return min(steps * cell.batch, whole), max(1, round(steps * cell.batch / whole))
 
 
 def part_of(graph: Graph, examples: int) -> Graph:
