@@ -1,8 +1,7 @@
 """The gradients of a batch on a CPU, where the number of sweeps over rows counts as much as the products.
 
 The same numbers as `objective.gradients` up to rounding, with less work: a question that is asked twice in a large
-batch is scored once with twice the weight, in a large batch a relation's penalty is computed once per relation, and the
-penalty of entities, where heads are read as tails, needs no graph.
+batch is scored once with twice the weight, and the penalty of entities, where heads are read as tails, needs no graph.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from conjoin.algebra.forms import Form
 from conjoin.learn.objective import buffer_of, gradient_of, gradients
 from conjoin.learn.recipe import Recipe
 from conjoin.model.model import Model
@@ -49,14 +47,12 @@ def gradients_on_cpu(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Reci
     nll, dq = entities.softmax(q.detach(), t, out=entity_gradient, place=asked.place, share=asked.share)
     relation_gradient.zero_()
     outputs, slopes, cost = [q], [dq], nll.new_zeros(())
-    if penalised and len(t) < GROUPED:
+    if penalised:
         squared = form.squared_modulus(slots)
         cost, slope = _penalty(squared.detach(), asked.share, recipe)
         if squared.requires_grad:
             outputs.append(squared)
             slopes.append(slope)
-    elif penalised:
-        cost = _relations(model.relations.detach(), r, form, recipe, relation_gradient)
     torch.autograd.backward(outputs, slopes)
     if penalised:
         cost = cost + _entities(ends, asked.share, recipe)
@@ -95,17 +91,4 @@ def _entities(ends: Tensor, share: Tensor | float, recipe: Recipe) -> Tensor:
     planes = ends.view(len(ends), 2, -1)
     cost, slope = _penalty(planes.square().sum(dim=1), share, recipe)
     planes.mul_(slope.mul_(2)[:, None])
-    return cost
-
-
-def _relations(relations: Tensor, r: Tensor, form: Form, recipe: Recipe, gradient: Tensor) -> Tensor:
-    """The penalty of the relations, each once with the weight of its questions."""
-    count = torch.bincount(r, minlength=len(relations))
-    present = count.nonzero().squeeze(1)
-    rows = relations.index_select(0, present).requires_grad_()
-    squared = form.squared_modulus(form.unfold(rows))
-    cost, slope = _penalty(squared.detach(), count[present].to(rows.dtype).div_(len(r)), recipe)
-    if squared.requires_grad:
-        torch.autograd.backward(squared, slope)
-        gradient[present] = gradient_of(rows)
     return cost
