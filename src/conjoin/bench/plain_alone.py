@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -36,6 +37,8 @@ def seconds_alone(cell: Cell, *, steps: int, rounds: int) -> float:
 
 def main() -> None:
     """Time a part of an epoch a few times; print one JSON object."""
+    import resource
+
     from conjoin.bench.training import part_of, recipe_of
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -57,14 +60,17 @@ def main() -> None:
     model = Plain(cell.form, *sizes, rank=cell.rank, wide=chosen.wide, sparse=chosen.sparse, device=device)
     training = PlainTraining(model, lr=recipe.lr, n3=recipe.n3, batch=cell.batch)
     queries = torch.from_numpy(part_of(graph, chosen.steps * cell.batch).queries("train"))
-    taken = []
+    taken, faults = [], 0
     for _ in range(1 + chosen.rounds):
+        faults = -resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         synchronize(device)
         start = time.perf_counter()
         training.epoch(queries)
         synchronize(device)
         taken.append((time.perf_counter() - start) / len(queries) * 2 * len(graph.train))
+        faults += resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     told = {"cell": str(cell), "wide": chosen.wide, "sparse": chosen.sparse, "peak_bytes": peak_bytes(device)}
+    told |= {"page_faults_per_step": faults / math.ceil(len(queries) / cell.batch)}
     told |= {"seconds_per_epoch": statistics.median(taken[1:]), "rounds": taken[1:]}
     sys.stdout.write(json.dumps(told) + "\n")
 

@@ -6,8 +6,8 @@ gradient is made. So nothing is swept twice. Where the lengths of queries and ro
 are taken as they are, which saves finding the largest. Tiles that the memory limit does not let us keep until then are
 computed again.
 
-Powers are those of two, of scores times log₂ e: torch hands exp to a library that takes three times as long for it on
-some processors, and the factor costs nothing.
+Powers are those of two, of scores times log₂ e: torch hands exp to a library that is slow at it on some processors, and
+the factor costs nothing.
 """
 
 from __future__ import annotations
