@@ -34,8 +34,8 @@ class Form(ABC):
     >>> isinstance(form, Form), form.family, form.stored, str(form.ties["c"]), form.options["quotient"]
     (True, 'FiveStar', ('a', 'b'), 'a', 'phase')
     >>> form.check_rank(3)
-    >>> form.slot_width(3), form.reals(3)
-    (3, 12)
+    >>> form.slot_width(3), form.reals(3), form.heads_as_tails
+    (3, 12, True)
     >>> heads, tails, relations = torch.ones(5, 6), torch.ones(5, 6), torch.ones(5, form.reals(3))
     >>> slots = form.unfold(relations)
     >>> form.query(heads, slots).shape, form.apply(form.head(heads), slots).re.shape
