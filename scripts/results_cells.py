@@ -81,8 +81,19 @@ def agreement(findings: Findings, tried: Mapping[str, Mapping[str, str]]) -> tup
             map(_line, _with_proper(findings)),
             left=2,
         ),
+        "",
+        _which_settings(findings),
     ]
     return verdict, lines
+
+
+def _which_settings(findings: Findings) -> str:
+    """Where more than one setting was published, the one that was run."""
+    chosen = findings.study.settings["FB15K-237"]["complex"]
+    return (
+        "The settings of ComplEx on FB15K-237 are published twice, with the same MRR: rank 2000 with batch 100, and"
+        f" rank 1000 with batch 1000. The rows here are of rank {chosen.rank} and batch {chosen.recipe.batch}."
+    )
 
 
 def _with_proper(findings: Findings) -> Iterator[Outcome]:
@@ -144,7 +155,7 @@ def read_tried(file: Path) -> dict[str, dict[str, str]]:
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-def missing(findings: Findings) -> list[str]:
+def missing(findings: Findings, tried: Mapping[str, Mapping[str, str]]) -> list[str]:
     """A command for every row that has no run, and for main rows with too few seeds."""
     study = findings.study
     lines = []
@@ -154,7 +165,7 @@ def missing(findings: Findings) -> list[str]:
         wanted = [seed for seed in outcome.seeds[: WANTED_SEEDS if several else 1] if seed not in have]
         if not wanted:
             continue
-        why = absent(dataset) if not have else f"{len(have)} of {WANTED_SEEDS} seeds"
+        why = f"{len(have)} of {WANTED_SEEDS} seeds" if have else tried.get(dataset, {}).get(name, absent(dataset))
         lines.append((dataset, name, why, command(study.name, dataset, name, spans(wanted).replace("–", "-"))))
     if not lines:
         return ["Nothing: every row has a run, the six main rows three seeds."]

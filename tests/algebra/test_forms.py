@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tests.oracle import scores as oracle
 from tests.oracle.specs import NAMED, TIED_FIVE_STARS, Spec, every_spec, specs
 
-from conjoin.algebra.forms import Form, Pair
+from conjoin.algebra.forms import ComplEx, Form, Pair
 from conjoin.algebra.notation import parse
+from conjoin.algebra.planar import Z
 from conjoin.errors import FormError
 
 RANK = 6
@@ -197,3 +198,11 @@ def test_a_vanishing_denominator_leaves_finite_gradients(text: str, dtype: torch
 def test_who_reads_heads_as_tails_says_so(name: str) -> None:
     form, rows = parse(SPECS[name].text()), drawn(2, 2 * RANK, 3)
     assert form.heads_as_tails == torch.equal(form.head(rows).row(), rows)
+
+
+def test_a_form_with_a_head_of_its_own_does_not_read_heads_as_tails() -> None:
+    class Turned(ComplEx):
+        def head(self, rows: torch.Tensor) -> Z:
+            return Z.of_row(-rows)
+
+    assert not Turned().heads_as_tails

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, final
 
 import torch
 from torch import Tensor
@@ -131,6 +131,7 @@ class Form(ABC):
         """The query rows (B, 2·rank): the score of tail t is the dot product of the query with t's row."""
         return self.apply(self.head(heads), slots).row()
 
+    @final
     def squared_moduli(self, heads: Tensor, slots: Slots, tails: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """|h|², m² and |t|² of every coordinate, each (B, rank): what a regulariser sees."""
         return self.head(heads).squared(), self.squared_modulus(slots), Z.of_row(tails).squared()
@@ -174,7 +175,7 @@ class ComplEx(Form):
 
     @property
     def heads_as_tails(self) -> bool:
-        return self.layout == "proper"
+        return self.layout == "proper" and type(self).head is ComplEx.head
 
     def apply(self, h: Z, slots: Slots) -> Z:
         return Z.joined(slots["a1"], slots["a2"]) * h

@@ -1,8 +1,8 @@
 """The published recipe in plain PyTorch in a process of its own, as anyone would run it: bench/plain.py.
 
-`conjoin bench train` measures the same model (conjoin.bench.plain.Plain) beside ours in one process, too. On a CPU that
-is kinder to it: a process that has once freed a block of many MiB keeps what it frees later, where a fresh one gives
-the scores of every step back to the system and gets untouched pages for the next.
+`conjoin bench train` measures the same model (conjoin.bench.plain.Plain) beside ours in one process, too. On a CPU and
+a small graph that is kinder to it: a process that has once freed a block of many MiB keeps what it frees later, where a
+fresh one gives the scores of every step back to the system and gets untouched pages for the next.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def seconds_alone(cell: Cell, *, steps: int, rounds: int) -> float:
     threads = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=threads)
     if done.returncode:
-        raise UsageError(f"the plain statement failed on {cell}: {done.stderr.strip().splitlines()[-1]}")
+        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise UsageError(f"the plain statement failed on {cell} with exit status {done.returncode}: {said[-1]}")
     return float(json.loads(done.stdout)["seconds_per_epoch"])
 
 

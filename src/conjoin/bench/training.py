@@ -87,13 +87,13 @@ def measure_training(
             seconds = contestant()
             if measuring >= 0:
                 taken[name].append(seconds * examples)
+        if measuring >= 0 and device.type == "cpu" and "plain" in contestants:
+            part, passes = _extent(taken["plain"][0] / examples, cell, graph, effort)
+            seconds = seconds_alone(cell, steps=-(-part // cell.batch), rounds=passes)
+            taken.setdefault("alone", []).append(seconds)
     median = {name: statistics.median(seconds) for name, seconds in taken.items()}
     floor = rates.training_floor(entities=graph.n_entities, rank=cell.rank, batch=cell.batch, examples=examples)
     del contestants
-    alone = None
-    if device.type == "cpu" and "plain" in median:
-        part, passes = _extent(median["plain"] / examples, cell, graph, effort)
-        alone = seconds_alone(cell, steps=-(-part // cell.batch), rounds=effort.rounds * passes)
     pykeen = other.train(cell, graph, device=str(device), effort=effort) if other else {}
     return {
         **asdict(cell),
@@ -102,7 +102,7 @@ def measure_training(
         "seconds_per_epoch": median["ours"],
         "together_seconds": median.get("together"),
         "plain_seconds": median.get("plain"),
-        "plain_alone_seconds": alone,
+        "plain_alone_seconds": median.get("alone"),
         "wide_seconds": median.get("wide"),
         "pykeen_seconds": pykeen.get("seconds"),
         "floor_seconds": floor,
