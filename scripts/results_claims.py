@@ -93,7 +93,7 @@ def small_layout(evidence: Evidence) -> Claim:
     verdict, words = _explained(evidence, evidence.layout, "WN18RR")
     cell = evidence.layout.study.cells()[0]
     return Claim(
-        title=f"So does the loss at rank {cell.rank}",
+        title=f"So does its loss at rank {cell.rank}, on a CPU",
         verdict=verdict,
         lines=[
             f"**{head(verdict)}:** {words}",

@@ -78,8 +78,8 @@ def page(root: Path = ROOT) -> str:
         " test triples (reciprocal ranks, both questions of a triple averaged), which knows nothing of other seeds,"
         " widened by the scatter of seeds that the paper prints or that ours show; where neither is known, the case is"
         " open. The p-values of both tests stand beside, unwidened. Of the cases that ran, *confirmed* means that all"
-        " speak for the claim, *refuted* that some speak against it and none for it, *mixed* that some do either, *open* all"
-        " else. Times have a rule of their own.",
+        " speak for the claim, *refuted* that some speak against it and none for it, *mixed* that some do either,"
+        " *open* all else. Times have a rule of their own.",
         "",
         *(line for claim in sections for line in (f"## {claim.title}", "", *claim.lines, "")),
         "## Not yet run",

@@ -128,7 +128,7 @@ def test_one_seed_is_judged_by_its_questions_and_says_so(place: Path) -> None:
     assert "Fewer than 3 seeds so far. `conjoin study run" in told
 
 
-SMALL_LAYOUT = "So does the loss at rank 100"
+SMALL_LAYOUT = "So does its loss at rank 100, on a CPU"
 
 
 @pytest.mark.parametrize(
