@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from results_cells import ELSEWHERE, absent, table
 from results_contrast import SEEDS, Contrast, Evidence, Verdict
 
-from conjoin.report.collect import Findings, Outcome
+from conjoin.report.collect import Findings
 from conjoin.report.judge import published_value
 from conjoin.report.printing import bare, mean_sd, signed
 
@@ -127,11 +127,6 @@ def _three_layouts(evidence: Evidence) -> list[str]:
 def tying(evidence: Evidence) -> Claim:
     """Complεx is tying."""
     made = {d: evidence.contrast(d, "complex-conj", "complex-twin") for d in evidence.paper.study.datasets}
-    small = {
-        f"{d}, small study": evidence.contrast(d, "complex-conj", "complex-twin", study=evidence.layout)
-        for d in evidence.layout.study.datasets
-    }
-    made |= {name: each for name, each in small.items() if each is not None}
     found = {dataset: each for dataset, each in made.items() if each is not None}
     verdicts = {dataset: each.within(SAME) for dataset, each in found.items()}
     verdict = all_of(verdicts.values())
@@ -142,11 +137,15 @@ def tying(evidence: Evidence) -> Claim:
         end = cases(verdicts, holds=f"equal to within {bare(SAME)}", fails="not equal")
         words = f"{end}. Complεx less its twin: {told}."
     rows = [
-        (name, _mean(each.a), _mean(each.b), _interval(each), verdicts[name])
-        if each
-        else (name, mean_of(evidence, name, "complex-conj"), mean_of(evidence, name, "complex-twin"), "", "")
-        for name, each in made.items()
-        if name not in ELSEWHERE
+        (
+            d,
+            mean_of(evidence, d, "complex-conj"),
+            mean_of(evidence, d, "complex-twin"),
+            _interval(made[d]),
+            verdicts.get(d, ""),
+        )
+        for d in evidence.paper.study.datasets
+        if d not in ELSEWHERE
     ]
     return Claim(
         title="Complεx is tying: conjugation itself does nothing",
@@ -216,11 +215,7 @@ def head(verdict: Verdict) -> str:
 
 def mean_of(evidence: Evidence, dataset: str, row: str, *, study: Findings | None = None) -> str:
     outcome = evidence.ran(dataset, row, study=study)
-    return _mean(outcome) if outcome else absent(dataset)
-
-
-def _mean(outcome: Outcome) -> str:
-    return f"{mean_sd('mrr', outcome.moments('mrr'))} (n = {len(outcome.runs)})"
+    return f"{mean_sd('mrr', outcome.moments('mrr'))} (n = {len(outcome.runs)})" if outcome else absent(dataset)
 
 
 def told_on(dataset: str, each: Contrast | None) -> str:
