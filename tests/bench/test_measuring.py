@@ -16,7 +16,7 @@ from conjoin.bench.growth_words import in_words, slope
 from conjoin.bench.other import Other
 from conjoin.bench.ranking import asking, measure_ranking
 from conjoin.bench.rates import Rates, measured_rates, seconds_of
-from conjoin.bench.results import hardware_of, page_of, read, table_of, write
+from conjoin.bench.results import hardware_of, page_of, ranges, read, table_of, write
 from conjoin.bench.training import Effort, measure_training, part_of, time_to
 from conjoin.errors import UsageError
 
@@ -59,7 +59,21 @@ def test_a_cell_holds_every_contestant(tmp_path: Path) -> None:
     stored, page = write(tmp_path, found("train", [told]))
     assert stored.name == "train_2cores_2026-11-15.json"
     assert read(stored)["cells"][0]["plain_seconds"] == told["plain_seconds"]
-    assert "| random-60 | 5star-conj | 4 | 20 | fp32 |" in page.read_text(encoding="utf-8")
+    written = page.read_text(encoding="utf-8")
+    assert "| random-60 | 5star-conj | 4 | 20 | fp32 |" in written
+    assert (
+        f"- random-60: plain / ours {told['plain_seconds'] / told['seconds_per_epoch']:.1f}, plain / together"
+        in written
+    )
+
+
+def test_ranges_go_from_the_least_to_the_most() -> None:
+    cell = {"dataset": "x", "seconds_per_epoch": 1.0, "together_seconds": 0.5, "plain_seconds": 2.0}
+    other = {**cell, "seconds_per_epoch": 0.5, "pykeen_seconds": 4.0}
+    assert ranges([cell, other]) == [
+        "- x: plain / ours 2.0 to 4.0, plain / together 4.0, PyKEEN / ours 8.0, PyKEEN / together 8.0."
+    ]
+    assert not ranges([{**cell, "together_seconds": None}])
 
 
 def test_a_form_that_was_never_published_has_no_plain_column() -> None:

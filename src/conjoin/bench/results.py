@@ -88,7 +88,7 @@ def words_of(found: Mapping[str, Any]) -> list[str]:
     """What stands below the table."""
     if found["theme"] == "growth":
         return [f"- {sentence}" for sentence in in_words(found["cells"])]
-    lines = [_reading(found["theme"])]
+    lines = [_reading(found["theme"]), *ranges(found["cells"])]
     paths = {cell["path"]: f"{cell['dataset']} {cell['form']}" for cell in found["cells"] if "path" in cell}
     lines += [f"- path of {where}: {path}" for path, where in paths.items()]
     for cell in found["cells"]:
@@ -105,6 +105,21 @@ def read(path: Path) -> dict[str, Any]:
     """Results as they were written."""
     found: dict[str, Any] = read_json(path)
     return found
+
+
+def ranges(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many times as fast, from the least to the most of a graph's cells, where both orders were measured."""
+    lines = []
+    measured = [cell for cell in cells if cell.get("together_seconds")]
+    for graph in dict.fromkeys(cell["dataset"] for cell in measured):
+        here = [cell for cell in measured if cell["dataset"] == graph]
+        told = []
+        for name, others, ours in CONTESTS:
+            if ratios := [cell[others] / cell[ours] for cell in here if cell.get(others)]:
+                ends = dict.fromkeys(f"{end:.1f}" for end in (min(ratios), max(ratios)))
+                told.append(f"{name} {' to '.join(ends)}")
+        lines.append(f"- {graph}: {', '.join(told)}.")
+    return lines
 
 
 def _reading(theme: str) -> str:
@@ -145,6 +160,16 @@ def _spread(cell: Mapping[str, Any]) -> str:
     return f"{100 * cell['spread']['ours'] / 2:.0f} %"
 
 
+CONTESTS = [
+    (f"{name} / {order}", others, ours)
+    for name, others in (
+        ("plain", "plain_seconds"),
+        ("plain alone", "plain_alone_seconds"),
+        ("PyKEEN", "pykeen_seconds"),
+    )
+    for order, ours in (("ours", "seconds_per_epoch"), ("together", "together_seconds"))
+]
+"""Who is held against which order of ours: name, and the keys of both."""
 _CELL: Sequence[Column] = [(key, _word(key)) for key in ("dataset", "form", "rank", "batch", "precision")]
 COLUMNS: Mapping[str, Sequence[Column]] = {
     "train": [
