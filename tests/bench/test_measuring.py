@@ -14,6 +14,7 @@ from conjoin.bench.cells import Cell, graph_of
 from conjoin.bench.growth import Sweep, grow
 from conjoin.bench.growth_words import in_words, slope
 from conjoin.bench.other import Other
+from conjoin.bench.plain_alone import seconds_alone
 from conjoin.bench.ranking import asking, measure_ranking
 from conjoin.bench.rates import Rates, measured_rates, seconds_of
 from conjoin.bench.results import hardware_of, page_of, ranges, read, table_of, write
@@ -65,6 +66,18 @@ def test_a_cell_holds_every_contestant(tmp_path: Path) -> None:
         f"- random-60: plain / ours {told['plain_seconds'] / told['seconds_per_epoch']:.1f}, plain / together"
         in written
     )
+
+
+def test_a_machine_that_sped_up_is_said(tmp_path: Path) -> None:
+    told = measure_training(Cell("random-60", "complex", 4, 20), CPU, rates=RATES, effort=QUICK, plain=False)
+    for fraction in (0.9, 1.1):
+        page = page_of(found("train", [{**told, "fraction_of_floor": fraction}]))
+        assert ("More than the floor: the machine was slower at the start" in page) == (fraction > 1)
+
+
+def test_a_plain_program_that_fails_says_why() -> None:
+    with pytest.raises(UsageError, match=r"failed on random-60/nothing/4/20/fp32 with exit status 1: .*nothing"):
+        seconds_alone(Cell("random-60", "nothing", 4, 20), steps=1, rounds=1)
 
 
 def test_ranges_go_from_the_least_to_the_most() -> None:

@@ -192,11 +192,13 @@ def test_cases_for_and_against_are_mixed(place: Path) -> None:
 def test_cells_are_counted_and_exceptions_told(place: Path) -> None:
     ran(place, "WN18", "complex", [0.951, 0.953])
     ran(place, "WN18RR", "5star", [0.4941])
-    (place / "studies" / "tried.toml").write_text('["WN18RR"]\n5star = "another seed"\n', encoding="utf-8")
+    tried = '["WN18RR"]\n5star = "another seed"\nquate = "failed once"\n'
+    (place / "studies" / "tried.toml").write_text(tried, encoding="utf-8")
     told = section(write_results.page(place), "The published numbers are reproduced")
     assert "in 1 of 35 cells** (2 run, 33 not yet run)" in told
     assert "WN18RR 5star (5★E), 1 seed: ours less the paper's: MRR +0.0041" in told
     assert "Tried: another seed." in told
+    assert "| WN18RR | quate | failed once |" in write_results.page(place)
     assert "| WN18RR | 5star (5★E) | 1 | 0.494 | 0.490 | 0.0041 | **fail** |" in told
     assert "| WN18 | complex (ComplEx) | 2 | 0.952 ± 1e-3 | 0.951 | 0.0010 | pass |" in told
 
@@ -231,6 +233,17 @@ def test_timings(place: Path, equal: float | None, expected: str) -> None:
     assert verdict(page, TIMES) == expected
     assert "| WN18RR | 31 % | 30 % (4.00 → 2.80 s) |" in page
     assert ("30 % wide, 5 % equal" in section(page, TIMES)) == (equal == 1.9)
+
+
+def test_a_saving_within_its_scatter_proves_nothing(place: Path) -> None:
+    common = {"dataset": "wn18rr", "rank": 500, "batch": 1000, "spread": {"plain": 0.02, "wide": 0.3}}
+    common |= {"plain_seconds": 2.0, "seconds_per_epoch": 0.2}
+    cells = [{**common, "form": "5star", "wide_seconds": 4.0}, {**common, "form": "5star-conj", "wide_seconds": 2.8}]
+    (place / "bench" / "results").mkdir(parents=True)
+    write_json(place / "bench" / "results" / "train_card_2026.json", {"theme": "train", "cells": cells})
+    page = write_results.page(place)
+    assert verdict(page, TIMES) == "open"
+    assert "which it does not on WN18RR" in section(page, TIMES)
 
 
 def test_the_printed_formula_is_chosen_on_valid(place: Path) -> None:
