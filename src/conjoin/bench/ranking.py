@@ -29,7 +29,7 @@ SCALE = 0.3
 
 
 def measure_ranking(
-    cell: Cell, device: torch.device, *, rates: Rates, effort: Effort, plain: bool = True, other: Other | None = None
+    cell: Cell, device: torch.device, *, effort: Effort, plain: bool = True, other: Other | None = None
 ) -> dict[str, Any]:
     """One object of the results: seconds to rank all test questions, both directions, filtered."""
     graph = graph_of(cell.dataset)
@@ -50,7 +50,6 @@ def measure_ranking(
             taken[name].append(contestant() * questions)
     median = {name: statistics.median(seconds) for name, seconds in taken.items()}
     pykeen = other.rank(cell, graph, device=str(device)) if other else {}
-    floor = rates.ranking_floor(entities=graph.n_entities, rank=cell.rank, questions=questions)
     return {
         **asdict(cell),
         "entities": graph.n_entities,
@@ -58,13 +57,17 @@ def measure_ranking(
         "seconds": median["ours"],
         "plain_seconds": median.get("plain"),
         "pykeen_seconds": pykeen.get("seconds"),
-        "floor_seconds": floor,
-        "fraction_of_floor": floor / median["ours"],
         "questions_per_second": questions / median["ours"],
         "peak_bytes": peak,
         "spread": {name: (max(seconds) - min(seconds)) / median[name] for name, seconds in taken.items()},
         "rounds": effort.rounds,
     }
+
+
+def against_floor(found: dict[str, Any], rates: Rates) -> dict[str, Any]:
+    """A measured cell beside the least that its shape allows at these rates."""
+    floor = rates.ranking_floor(**{key: found[key] for key in ("entities", "rank", "questions")})
+    return {**found, "floor_seconds": floor, "fraction_of_floor": floor / found["seconds"]}
 
 
 def _sized(work: Callable[[Graph], object], graph: Graph, device: torch.device, effort: Effort) -> Callable[[], float]:

@@ -26,6 +26,15 @@ class Rates:
     flops_of: str
     exact_flops_per_second: float
 
+    def best(self, other: Rates) -> Rates:
+        """The higher of each: what a machine did once, it can do."""
+        return Rates(
+            bytes_per_second=max(self.bytes_per_second, other.bytes_per_second),
+            flops_per_second=max(self.flops_per_second, other.flops_per_second),
+            flops_of=self.flops_of,
+            exact_flops_per_second=max(self.exact_flops_per_second, other.exact_flops_per_second),
+        )
+
     def training_floor(self, *, entities: int, rank: int, batch: int, examples: int) -> float:
         """Seconds of an epoch that no implementation of full softmax with Adagrad goes below."""
         numbers = entities * 2 * rank

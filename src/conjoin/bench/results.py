@@ -91,10 +91,6 @@ def words_of(found: Mapping[str, Any]) -> list[str]:
     lines = [_reading(found["theme"]), *ranges(found["cells"])]
     paths = {cell["path"]: f"{cell['dataset']} {cell['form']}" for cell in found["cells"] if "path" in cell}
     lines += [f"- path of {where}: {path}" for path, where in paths.items()]
-    if any(cell["fraction_of_floor"] > 1 for cell in found["cells"]):
-        lines.append(
-            "- More than the floor: the machine was slower at the start, when its rates were measured, than later."
-        )
     for cell in found["cells"]:
         if reached := cell.get("time_to"):
             lines.append(

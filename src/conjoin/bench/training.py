@@ -66,9 +66,9 @@ def recipe_of(cell: Cell, *, epochs: int = FOREVER) -> Recipe:
 
 
 def measure_training(
-    cell: Cell, device: torch.device, *, rates: Rates, effort: Effort, plain: bool = True, other: Other | None = None
+    cell: Cell, device: torch.device, *, effort: Effort, plain: bool = True, other: Other | None = None
 ) -> dict[str, Any]:
-    """One object of the results: seconds per epoch of every contestant, memory, floor and what was done."""
+    """One object of the results: seconds per epoch of every contestant, memory and what was done."""
     graph = graph_of(cell.dataset)
     examples = 2 * len(graph.train)
     contestants: dict[str, Callable[[], float]] = {}
@@ -92,7 +92,6 @@ def measure_training(
             seconds = seconds_alone(cell, steps=-(-part // cell.batch), rounds=passes)
             taken.setdefault("alone", []).append(seconds)
     median = {name: statistics.median(seconds) for name, seconds in taken.items()}
-    floor = rates.training_floor(entities=graph.n_entities, rank=cell.rank, batch=cell.batch, examples=examples)
     del contestants
     pykeen = other.train(cell, graph, device=str(device), effort=effort) if other else {}
     return {
@@ -105,14 +104,18 @@ def measure_training(
         "plain_alone_seconds": median.get("alone"),
         "wide_seconds": median.get("wide"),
         "pykeen_seconds": pykeen.get("seconds"),
-        "floor_seconds": floor,
-        "fraction_of_floor": floor / median["ours"],
         "examples_per_second": examples / median["ours"],
         "peak_bytes": peak,
         "path": path,
         "spread": {name: (max(seconds) - min(seconds)) / median[name] for name, seconds in taken.items()},
         "rounds": effort.rounds,
     }
+
+
+def against_floor(found: dict[str, Any], rates: Rates) -> dict[str, Any]:
+    """A measured cell beside the least that its shape allows at these rates."""
+    floor = rates.training_floor(**{key: found[key] for key in ("entities", "rank", "batch", "examples")})
+    return {**found, "floor_seconds": floor, "fraction_of_floor": floor / found["seconds_per_epoch"]}
 
 
 def _ours(cell: Cell, graph: Graph, device: torch.device, effort: Effort) -> tuple[str, Callable[[], float]]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from conjoin.bench.cells import Cell
     from conjoin.bench.other import Other
-    from conjoin.bench.rates import Rates
     from conjoin.bench.training import Effort
 
 bench_app = typer.Typer(
@@ -75,14 +74,14 @@ def bench_train(
     from conjoin.bench.cells import TRAIN_GRIDS
     from conjoin.bench.training import measure_training, time_to
 
-    def measure(cell: Cell, place: torch.device, rates: Rates, effort: Effort, other: Other | None) -> dict[str, Any]:
+    def measure(cell: Cell, place: torch.device, effort: Effort, other: Other | None) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if until is not None:
             for reached in time_to(cell, place, mrr=until, every=every, epochs=epochs):
                 found["time_to"] = reached
                 say(f"{cell}: test MRR {reached['mrr']:.4f} after {reached['training_seconds']:.1f} s of training")
-        found |= measure_training(cell, place, rates=rates, effort=effort, plain=plain, other=other)
-        say(f"{cell}: {found['seconds_per_epoch']:.3g} s per epoch, {100 * found['fraction_of_floor']:.0f} % of floor")
+        found |= measure_training(cell, place, effort=effort, plain=plain, other=other)
+        say(f"{cell}: {found['seconds_per_epoch']:.3g} s per epoch")
         return found
 
     chosen = _cells(cells, grid, TRAIN_GRIDS, precision)
@@ -125,9 +124,9 @@ def bench_rank(
     from conjoin.bench.cells import RANK_GRIDS
     from conjoin.bench.ranking import measure_ranking
 
-    def measure(cell: Cell, place: torch.device, rates: Rates, effort: Effort, other: Other | None) -> dict[str, Any]:
-        found = measure_ranking(cell, place, rates=rates, effort=effort, plain=plain, other=other)
-        say(f"{cell}: {found['seconds']:.3g} s, {100 * found['fraction_of_floor']:.0f} % of floor")
+    def measure(cell: Cell, place: torch.device, effort: Effort, other: Other | None) -> dict[str, Any]:
+        found = measure_ranking(cell, place, effort=effort, plain=plain, other=other)
+        say(f"{cell}: {found['seconds']:.3g} s")
         return found
 
     chosen = _cells(cells, grid, RANK_GRIDS, None)
@@ -205,7 +204,7 @@ def _cells(
 def _measure(
     theme: str,
     cells: tuple[Cell, ...],
-    measure: Callable[[Cell, torch.device, Rates, Effort, Other | None], dict[str, Any]],
+    measure: Callable[[Cell, torch.device, Effort, Other | None], dict[str, Any]],
     seconds: float,
     rounds: int,
     *,
@@ -216,20 +215,25 @@ def _measure(
     other: Path | None,
     json: bool,
 ) -> None:
-    """Every cell, then the files."""
+    """Every cell, the machine's rates before and after each, then the files."""
+    from conjoin.bench import ranking, training
     from conjoin.bench.other import Other
     from conjoin.bench.rates import measured_rates
-    from conjoin.bench.training import Effort
     from conjoin.device import choose_device
 
     pykeen = Other(other) if other else None
     version = pykeen.check() if pykeen else None
     place = choose_device(device).device
     load, rates = _load(), measured_rates(place)
-    effort = Effort(seconds=seconds, rounds=rounds)
+    effort = training.Effort(seconds=seconds, rounds=rounds)
+    found: list[dict[str, Any]] = []
     with Watcher().watching() as watcher:
-        found = [measure(cell, place, rates, effort, pykeen) for cell in watcher.track(cells, "cells", len(cells))]
-    parts = {"rates": asdict(rates), "load": load, "pykeen": version, "cells": found}
+        for cell in watcher.track(cells, "cells", len(cells)):
+            found.append(measure(cell, place, effort, pykeen))
+            rates = rates.best(measured_rates(place))
+    against_floor = {"train": training, "rank": ranking}[theme].against_floor
+    told = [against_floor(cell, rates) for cell in found]
+    parts = {"rates": asdict(rates), "load": load, "pykeen": version, "cells": told}
     _write(theme, parts, place, hardware=hardware, name=name, out=out, json=json)
 
 
