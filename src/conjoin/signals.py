@@ -7,11 +7,14 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 ASKED = (signal.SIGINT, signal.SIGTERM)
+ECHO = 0.5
+"""Seconds in which a second signal is the first one's echo: `timeout` sends each to the process and to its group."""
 SHOW_CURSOR = b"\x1b[?25h"
 SOON = b"stopping after this step, with a checkpoint; once more stops at once\n"
 
@@ -32,7 +35,7 @@ class Stop:
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """Within, the first signal is remembered and the next one ends the process as if nobody listened.
+    """Within, the first signal is remembered, and one that is not its echo ends the process as if nobody listened.
 
     Signals belong to the main thread; elsewhere nothing changes and nobody asks to stop.
     """
@@ -43,8 +46,6 @@ def stopping() -> Iterator[Stop]:
 
     def first(number: int, _: FrameType | None) -> None:
         stop.number = stop.number or number
-        for each in ASKED:
-            signal.signal(each, signal.SIG_DFL)
 
     told, tell = socket.socketpair()
     tell.setblocking(False)
@@ -63,13 +64,14 @@ def stopping() -> Iterator[Stop]:
 def _listen(told: socket.socket) -> None:
     """Hear of signals while they come: Python calls `first` only once a long operation has ended, and until then
     a second signal would be one with the first."""
-    heard = 0
+    echoes_until: float | None = None
     with told:
         while numbers := told.recv(16):
-            for number in numbers:
-                heard += number in ASKED
-                if heard == 1:
+            for number in (each for each in numbers if each in ASKED):
+                now = time.monotonic()
+                if echoes_until is None:
+                    echoes_until = now + ECHO
                     os.write(2, (b"\n" + SHOW_CURSOR if os.isatty(2) else b"") + SOON)
-                elif heard > 1:
+                elif now > echoes_until:
                     ctypes.CDLL(None).signal(number, 0)  # the default, which Python lets only its main thread choose
                     os.kill(os.getpid(), number)

@@ -14,6 +14,7 @@ import pytest
 from tests.cli.commands import TINY, command, conjoin
 from torture.kills import checkpoint_epoch
 
+from conjoin.signals import ECHO
 from conjoin.study.folder import RunFolder
 
 CAPABILITIES = (1, 2)
@@ -76,9 +77,27 @@ def test_a_second_signal_ends_the_process_whatever_it_is_doing(second: signal.Si
     assert process.stdout.readline() == b"ready\n"
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == b"asked\n"
+    time.sleep(2 * ECHO)
     process.send_signal(second)
     process.communicate(timeout=30)
     assert process.returncode == -second
+
+
+ECHOING = """
+import os, signal, time
+from conjoin.signals import stopping
+with stopping() as stop:
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.2)
+    print("checkpoint", stop.exit_code)
+"""
+
+
+def test_a_time_limit_that_signals_twice_leaves_time_for_the_checkpoint() -> None:
+    """GNU timeout tells the process, then its whole group, and so the process again."""
+    done = subprocess.run([sys.executable, "-c", ECHOING], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"checkpoint 143\n"), done.stderr.decode()
 
 
 IN_ONE_OPERATION = """
@@ -99,6 +118,7 @@ def test_signals_are_heard_within_one_long_operation(second: signal.Signals) -> 
     assert process.stdout.readline() == b"ready\n"
     process.send_signal(signal.SIGTERM)
     assert b"once more stops at once" in process.stderr.readline()
+    time.sleep(2 * ECHO)
     process.send_signal(second)
     process.communicate(timeout=30)
     assert process.returncode == -second
