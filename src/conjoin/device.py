@@ -147,6 +147,12 @@ def _left_in_groups() -> Iterator[int]:
             yield max(0, most - now + int(dict(zip(words[::2], words[1::2], strict=False)).get("inactive_file", 0)))
 
 
+def has_bf16_products() -> bool:
+    """Does this processor multiply bfloat16 faster than float32? Where it does not, torch does so in software."""
+    asked = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+    return any(known() for known in asked if known)
+
+
 def describe(device: torch.device) -> dict[str, str | int]:
     """What the numbers were computed on: goes into the run folder, not into the run's identity."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()

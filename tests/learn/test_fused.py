@@ -167,12 +167,40 @@ def test_groups_say_where_each_distinct_id_begins(ids: list[int]) -> None:
     assert starts == [sorted_ids.index(one) for one in sorted(set(ids))]
 
 
-@pytest.mark.skipif(DEVICE == "cuda", reason="says why a CPU does not run fused kernels")
-def test_a_cpu_says_that_it_computes_in_full_precision() -> None:
-    model = Model("complex", 5, 1, rank=2)
-    step = Step(model, Recipe(precision="bf16"))
-    assert "fp32, as bf16 is for GPUs" in step.path
+@pytest.mark.parametrize(
+    ("able", "recipe", "form", "told"),
+    [
+        (True, Recipe(precision="bf16"), "complex", "; gradients by bf16 products"),
+        (False, Recipe(precision="bf16"), "complex", "; fp32: this processor has no bf16 products"),
+        (True, Recipe(precision="tf32"), "complex", "; fp32: tf32 is for GPUs"),
+        (True, Recipe(precision="bf16", negatives=3), "complex", "; fp32: the softmax is sampled"),
+        (True, Recipe(precision="bf16"), "complex(layout=published)", "; fp32: heads and tails are read in different"),
+        (True, Recipe(), "complex", "budget"),
+    ],
+)
+def test_a_cpu_says_in_which_precision_it_computes(
+    monkeypatch: pytest.MonkeyPatch, able: bool, recipe: Recipe, form: str, told: str
+) -> None:
+    monkeypatch.setattr(steps, "has_bf16_products", lambda: able)
+    model = Model(form, 5, 1, rank=2)
+    assert told in Step(model, recipe).path
     assert "CUDA" in str(why_not(model, Recipe(precision="bf16")))
+
+
+def test_a_cpu_rounds_the_factors_of_gradients_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first loss is that of fp32 to the last bit; what the tables move differs by the rounding."""
+    monkeypatch.setattr(steps, "has_bf16_products", lambda: True)
+    batch = torch.tensor([[0, 0, 1], [2, 1, 0], [0, 0, 3], [4, 1, 4]])
+    losses, moved = {}, {}
+    for precision in ("fp32", "bf16"):
+        model = Model("5star-conj", 40, 2, rank=6, seed=1, scale=0.5)
+        before = model.entities.weight.detach().clone()
+        step = Step(model, Recipe(precision=precision, batch=4, optimizer="sgd", lr=0.1, n3=0.01))  # type: ignore[arg-type]
+        losses[precision] = step(batch)
+        moved[precision] = model.entities.weight.detach() - before
+    assert torch.equal(losses["fp32"], losses["bf16"])
+    off = float((moved["fp32"] - moved["bf16"]).norm() / moved["fp32"].norm())
+    assert 1e-6 < off < 2**-7
 
 
 def test_the_usual_precision_is_the_fastest_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,23 @@ def test_targets_of_one_query_are_as_many_queries(size: float) -> None:
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("size", [0.1, 30.0], ids=["no score is large", "scores far apart"])
+@pytest.mark.parametrize("kept", [40, 12], ids=["all tiles kept", "some computed again"])
+def test_rounded_factors_change_gradients_by_their_rounding_and_losses_not_at_all(size: float, kept: int) -> None:
+    q, table, t = drawn(9, 40, 6, size=size, seed=5)
+    wanted, exact, found = (torch.empty_like(table) for _ in range(3))
+    nll, dq = dense_softmax(q, table, t, out=wanted)
+    q, table, exact, found = q.float(), table.float(), exact.float(), found.float()
+    full, _ = tiled_softmax(q, table, t, out=exact, tile=4, scratch=q.new_empty(kept * 9))
+    scratch = torch.full((kept * 9,), torch.nan, dtype=torch.bfloat16)
+    told, short = tiled_softmax(q, table, t, out=found, tile=4, scratch=scratch)
+    assert torch.equal(told, full)
+    torch.testing.assert_close(told.double(), nll, rtol=1e-4, atol=1e-4)
+    for one, other in ((short, dq), (found, wanted)):
+        off = float((one - other).norm() / other.norm())
+        assert 1e-5 < off < 2**-7, "rounded to eight bits, no more and no less"
+
+
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 def test_a_number_that_is_not_finite_reaches_the_loss(bad: float) -> None:
     q, table, t = drawn(3, 5, 2, size=1.0, seed=4)

@@ -70,6 +70,10 @@ TRAIN_GRIDS: dict[str, tuple[Cell, ...]] = {
         Cell("atlas", "5star-conj", 32, 200),
         Cell("atlas", "complex", 100, 1000),
         Cell("atlas", "5star-conj", 100, 1000),
+        Cell("wn18rr", "complex", 100, 1000, "bf16"),
+        Cell("fb15k-237", "complex", 100, 1000, "bf16"),
+        Cell("atlas", "complex", 100, 1000, "bf16"),
+        Cell("atlas", "5star-conj", 100, 1000, "bf16"),
     ),
 }
 """What `bench train --grid` knows: the published settings, tied beside untied forms, and sizes for two cores."""

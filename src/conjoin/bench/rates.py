@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from conjoin.device import matmul_precision, synchronize
+from conjoin.device import has_bf16_products, matmul_precision, synchronize
 
 TABLE_PASSES = 6
 """Read E for the scores, read E for dq, then read and write E and the Adagrad state once."""
@@ -35,11 +35,13 @@ class Rates:
             exact_flops_per_second=max(self.exact_flops_per_second, other.exact_flops_per_second),
         )
 
-    def training_floor(self, *, entities: int, rank: int, batch: int, examples: int) -> float:
-        """Seconds of an epoch that no implementation of full softmax with Adagrad goes below."""
+    def training_floor(self, *, entities: int, rank: int, batch: int, examples: int, fast_part: float = 1.0) -> float:
+        """Seconds of an epoch that no implementation of full softmax with Adagrad goes below, where `fast_part` of the
+        products may be fast ones."""
         numbers = entities * 2 * rank
         steps = examples / batch
-        products = PRODUCTS * examples * numbers / self.flops_per_second
+        each = fast_part / self.flops_per_second + (1 - fast_part) / self.exact_flops_per_second
+        products = PRODUCTS * examples * numbers * each
         traffic = steps * TABLE_PASSES * 4 * numbers / self.bytes_per_second
         return max(products, traffic)
 
@@ -50,21 +52,21 @@ class Rates:
 
 
 def measured_rates(device: torch.device) -> Rates:
-    """Copy bandwidth, and the rate of the fastest products that may train: bfloat16 on a GPU, float32 on a CPU."""
+    """Copy bandwidth, and the rates of float32 products and of the fastest that may train: bfloat16 if that is."""
     on_gpu = device.type == "cuda"
     source = torch.ones((1 << 30 if on_gpu else 1 << 27) // 4, device=device)
     target = torch.empty_like(source)
     copying = seconds_of(lambda: target.copy_(source), device)
-    size = 8192 if on_gpu else 2048
+    size, exact_size = (8192, 4096) if on_gpu else (2048, 2048)
     with matmul_precision("fp32"):
-        exact = seconds_of(_product(size if not on_gpu else 4096, torch.float32, device), device)
-        fast = seconds_of(_product(size, torch.bfloat16, device), device) if on_gpu else exact
-    exact_size = 4096 if on_gpu else size
+        exact = 2 * exact_size**3 / seconds_of(_product(exact_size, torch.float32, device), device)
+        short = on_gpu or has_bf16_products()
+        fast = 2 * size**3 / seconds_of(_product(size, torch.bfloat16, device), device) if short else exact
     return Rates(
         bytes_per_second=2 * 4 * len(source) / copying,
-        flops_per_second=2 * size**3 / fast,
-        flops_of="bf16" if on_gpu else "fp32",
-        exact_flops_per_second=2 * exact_size**3 / exact,
+        flops_per_second=fast,
+        flops_of="bf16" if short else "fp32",
+        exact_flops_per_second=exact,
     )
 
 

@@ -108,17 +108,18 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def ranges(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How many times as fast, from the least to the most of a graph's cells, where both orders were measured."""
+    """How many times as fast, from the least to the most of a graph's cells in one precision, where both orders were
+    measured."""
     lines = []
     measured = [cell for cell in cells if cell.get("together_seconds")]
-    for graph in dict.fromkeys(cell["dataset"] for cell in measured):
-        here = [cell for cell in measured if cell["dataset"] == graph]
+    for kind in dict.fromkeys((cell["dataset"], cell["precision"]) for cell in measured):
+        here = [cell for cell in measured if (cell["dataset"], cell["precision"]) == kind]
         told = []
         for name, others, ours in CONTESTS:
             if ratios := [cell[others] / cell[ours] for cell in here if cell.get(others)]:
                 ends = dict.fromkeys(f"{end:.1f}" for end in (min(ratios), max(ratios)))
                 told.append(f"{name} {' to '.join(ends)}")
-        lines.append(f"- {graph}: {', '.join(told)}.")
+        lines.append(f"- {' in '.join(kind)}: {', '.join(told)}.")
     return lines
 
 

@@ -107,6 +107,7 @@ def measure_training(
         "examples_per_second": examples / median["ours"],
         "peak_bytes": peak,
         "path": path,
+        "fast_part": _fast_part(cell, device),
         "spread": {name: (max(seconds) - min(seconds)) / median[name] for name, seconds in taken.items()},
         "rounds": effort.rounds,
     }
@@ -114,8 +115,16 @@ def measure_training(
 
 def against_floor(found: dict[str, Any], rates: Rates) -> dict[str, Any]:
     """A measured cell beside the least that its shape allows at these rates."""
-    floor = rates.training_floor(**{key: found[key] for key in ("entities", "rank", "batch", "examples")})
+    keys = ("entities", "rank", "batch", "examples", "fast_part")
+    floor = rates.training_floor(**{key: found[key] for key in keys})
     return {**found, "floor_seconds": floor, "fraction_of_floor": floor / found["seconds_per_epoch"]}
+
+
+def _fast_part(cell: Cell, device: torch.device) -> float:
+    """Which part of the products may be fast: all on a GPU; on a CPU, with bf16, all but the scores."""
+    if device.type != "cpu":
+        return 1.0
+    return 2 / 3 if cell.precision == "bf16" else 0.0
 
 
 def _ours(cell: Cell, graph: Graph, device: torch.device, effort: Effort) -> tuple[str, Callable[[], float]]:

@@ -31,8 +31,13 @@ class Asked(NamedTuple):
     place: Tensor | None = None
 
 
-def gradients_on_cpu(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
-    """Leave the gradient of `objective.loss` in the parameters' .grad; return (mean nll, penalty)."""
+def gradients_on_cpu(
+    model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe, *, factors: torch.dtype | None = None
+) -> Tensor:
+    """Leave the gradient of `objective.loss` in the parameters' .grad; return (mean nll, penalty).
+
+    `factors`: a shorter type for the factors of the two products that make gradients of scores.
+    """
     entities, form, penalised = model.entities, model.form, bool(recipe.n3 or recipe.f2)
     if not form.heads_as_tails:
         return gradients(model, h, r, t, recipe)
@@ -44,7 +49,9 @@ def gradients_on_cpu(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Reci
     slots = form.unfold(rows)
     q = form.query(heads, slots)
     entity_gradient, relation_gradient = buffer_of(entities.weight), buffer_of(model.relations)
-    nll, dq = entities.softmax(q.detach(), t, out=entity_gradient, place=asked.place, share=asked.share)
+    nll, dq = entities.softmax(
+        q.detach(), t, out=entity_gradient, place=asked.place, share=asked.share, factors=factors
+    )
     relation_gradient.zero_()
     outputs, slopes, cost = [q], [dq], nll.new_zeros(())
     if penalised:

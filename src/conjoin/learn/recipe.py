@@ -16,7 +16,8 @@ Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS: dict[str, str] = {
     "fp32": "full float32 products: the default of a Recipe, the same on every device",
     "tf32": "products with 10-bit mantissas and float32 sums: several times faster on NVIDIA cards since Ampere",
-    "bf16": "products with 7-bit mantissas, float32 sums and weights: what `conjoin train` takes on those cards",
+    "bf16": "products with 7-bit mantissas, float32 sums and weights: what `conjoin train` takes on those cards; on "
+    "a CPU that has them, for gradients only",
 }
 
 

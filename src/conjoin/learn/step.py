@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from conjoin.algebra.forms import ComplEx, FiveStar, Pair
-from conjoin.device import recorded, too_old
+from conjoin.device import has_bf16_products, recorded, too_old
 from conjoin.errors import UsageError
 from conjoin.learn.objective import gradients
 from conjoin.learn.on_cpu import gradients_on_cpu
@@ -46,6 +46,7 @@ class Step:
         self._update: RowUpdate | None = None
         if self._fused is None and (recipe.negatives or model.entities.in_tiles(recipe.batch)):
             self._update = RowUpdate(self.optimizer, model.entities.weight)
+        self._full = why_full(model, recipe)
         self._rehearsed = 0
         self._replay: Callable[[Tensor], Tensor] | None = None
 
@@ -57,7 +58,9 @@ class Step:
         plain = self.model.entities.path(self.recipe.batch)
         if self.model.device.type == "cuda":
             return f"{plain}; not fused: {self.obstacle}"
-        return plain if self.recipe.precision == "fp32" else f"{plain}; fp32, as {self.recipe.precision} is for GPUs"
+        if self.recipe.precision == "fp32":
+            return plain
+        return f"{plain}; fp32: {self._full}" if self._full else f"{plain}; gradients by bf16 products"
 
     def batches(self, queries: Tensor) -> Sequence[Tensor | int]:
         """Questions (M, 3), in their order, as inputs of steps: for fused steps, their numbers."""
@@ -84,9 +87,11 @@ class Step:
 
     def _plain(self, examples: Tensor) -> Tensor:
         h, r, t = examples.unbind(dim=1)
-        alone_on_cpu = not examples.is_cuda and self.model.entities.whole
-        compute = gradients_on_cpu if alone_on_cpu else gradients
-        costs = compute(self.model, h, r, t, self.recipe)
+        if examples.is_cuda or not self.model.entities.whole:
+            costs = gradients(self.model, h, r, t, self.recipe)
+        else:
+            factors = None if self._full else torch.bfloat16
+            costs = gradients_on_cpu(self.model, h, r, t, self.recipe, factors=factors)
         take_step(self.optimizer)
         return costs
 
@@ -112,6 +117,21 @@ def why_not(model: Model, recipe: Recipe) -> str | None:
     if type(model.form) not in (ComplEx, FiveStar, Pair):
         return f"there are no kernels for the form {model.form.family}"
     return _lacking(model.device)
+
+
+def why_full(model: Model, recipe: Recipe) -> str | None:
+    """What keeps a CPU from making gradients by bf16 products, in words; None where nothing does."""
+    if recipe.precision != "bf16":
+        return f"{recipe.precision} is for GPUs" if recipe.precision == "tf32" else "it was asked for"
+    if recipe.negatives:
+        return "the softmax is sampled"
+    if model.entities.in_tiles(recipe.batch):
+        return "the gradient is made tile by tile"
+    if not model.form.heads_as_tails:
+        return "heads and tails are read in different layouts"
+    if model.relations.dtype != torch.float32:
+        return "weights are not float32"
+    return None if has_bf16_products() else "this processor has no bf16 products"
 
 
 def _lacking(device: torch.device) -> str | None:

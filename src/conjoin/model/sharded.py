@@ -72,8 +72,10 @@ class ShardedTable(EntityTable):
         out: Tensor,
         place: Tensor | None = None,
         share: Tensor | float | None = None,
+        factors: torch.dtype | None = None,
     ) -> tuple[Tensor, Tensor]:
         assert place is share is None, "a shared table takes one query per target"
+        assert factors is None, "a shared table multiplies in its own type"
 
         def write(start: int, gradient: Tensor) -> None:
             out[start : start + len(gradient)] = gradient

@@ -117,16 +117,24 @@ class EntityTable(nn.Module):
         return f"chunked by {tile} entities: {share}"
 
     def softmax(
-        self, q: Tensor, t: Tensor, *, out: Tensor, place: Tensor | None = None, share: Tensor | float | None = None
+        self,
+        q: Tensor,
+        t: Tensor,
+        *,
+        out: Tensor,
+        place: Tensor | None = None,
+        share: Tensor | float | None = None,
+        factors: torch.dtype | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Negative log-likelihoods (B,) of targets t and the gradient of their mean: dq returned, d table in `out`.
 
         On a CPU several targets may have one query: then `place` (B,) says which query each target belongs to, and
-        `share` (Q,) which part of the targets each query has.
+        `share` (Q,) which part of the targets each query has. There, too, `factors` may be a shorter type for the
+        factors of the gradients' products; scores and sums keep the table's.
         """
         table = self.weight.detach()
         if not self.weight.is_cuda:
-            tile, scratch = self._tile(len(q)), self._room(len(q))
+            tile, scratch = self._tile(len(q)), self._room(len(q), factors or self.weight.dtype)
             return tiled_softmax(q, table, t, out=out, tile=tile, scratch=scratch, place=place, share=share)
         if self._bytes_per_question * len(q) <= self.bytes_allowed:
             return dense_softmax(q, table, t, out=out)
@@ -221,7 +229,7 @@ class EntityTable(nn.Module):
         """Entities of a tile on a CPU: what the cache holds, less where the budget is smaller still."""
         return min(tile_rows(batch, self.weight.shape[1]), self._chunk(batch), len(self))
 
-    def _room(self, batch: int) -> Tensor:
+    def _room(self, batch: int, dtype: torch.dtype) -> Tensor:
         """The buffer for scores on a CPU, which stays from step to step: all of them, or whole tiles up to the budget.
 
         Memory asked for anew at every step comes as untouched pages, and touching those costs as much as a sweep.
@@ -229,9 +237,9 @@ class EntityTable(nn.Module):
         tile = self._tile(batch) * batch
         whole_tiles = max(1, self.bytes_allowed // (tile * self.weight.element_size()))
         wanted = min(len(self) * batch, whole_tiles * tile)
-        if self._scratch is None or len(self._scratch) < wanted or self._scratch.dtype != self.weight.dtype:
+        if self._scratch is None or len(self._scratch) < wanted or self._scratch.dtype != dtype:
             self._scratch = None
-            self._scratch = self.weight.detach().new_empty(wanted)
+            self._scratch = self.weight.detach().new_empty(wanted, dtype=dtype)
         return self._scratch[:wanted]
 
     def _piece(self, batch: int) -> int:

@@ -8,6 +8,8 @@ computed again.
 
 Powers are those of two, of scores times log₂ e: torch hands exp to a library that is slow at it on some processors, and
 the factor costs nothing.
+
+A buffer of bfloat16 makes the two products of the gradients take bfloat16 factors; scores and sums stay as they are.
 """
 
 from __future__ import annotations
@@ -49,24 +51,30 @@ def tiled_softmax(
 
     `place` (B,) says which of the queries (Q, w) each target belongs to, `share` (Q,) which part of the targets belongs
     to each query; without them, target and query have the same number. `scratch` is a flat buffer for powers,
-    (tile, Q) each; it holds all tiles, or at least one.
+    (tile, Q) each; it holds all tiles, or at least one, and its type is that of the gradients' factors.
     """
     batch, columns = len(q), (q * LOG2_E).T
     tiles = torch.split(table, tile)
     everything = scratch.numel() >= len(table) * batch
     kept = len(tiles) if everything else scratch.numel() // (tile * batch) - 1
 
+    rounded = scratch.dtype != q.dtype
+    exact = q.new_empty(tile * batch) if rounded else None
+
     def room_of(number: int) -> Tensor:
         first = min(number, kept) * tile * batch
         rows = len(tiles[number])
         return scratch[first : first + rows * batch].view(rows, batch)
 
+    def scores_of(number: int) -> Tensor:
+        room = room_of(number)
+        return torch.mm(tiles[number], columns, out=room if exact is None else exact[: room.numel()].view(room.shape))
+
     small = _longest(q) * _longest(table) <= SAFE
     references: list[Tensor] = []
     reference, total, dq = q.new_full((batch,), 0 if small else -torch.inf), q.new_zeros(batch), torch.zeros_like(q)
     for number, rows in enumerate(tiles):
-        powers = room_of(number)
-        torch.mm(rows, columns, out=powers)
+        powers = scores_of(number)
         if not small:
             higher = torch.maximum(reference, powers.amax(dim=0))
             shrink = (reference - higher).exp2_()
@@ -75,16 +83,22 @@ def tiled_softmax(
             powers.sub_(higher)
             references.append(reference := higher)
         total.add_(powers.exp2_().sum(dim=0))
-        dq.addmm_(powers.T, rows)
+        if rounded:
+            dq.add_(room_of(number).copy_(powers).T @ rows.to(scratch.dtype))
+        else:
+            dq.addmm_(powers.T, rows)
     scale = ((1 / len(t) if share is None else share) / total)[:, None]
     weighted = q * scale
     for number, gradient in enumerate(torch.split(out, tile)):
         powers = room_of(number)
         if number >= kept:
-            torch.mm(tiles[number], columns, out=powers)
-            (powers if small else powers.sub_(references[number])).exp2_()
+            again = scores_of(number)
+            powers.copy_((again if small else again.sub_(references[number])).exp2_())
         lacking = weighted if small else weighted * (references[number] - reference).exp2_()[:, None]
-        torch.mm(powers, lacking, out=gradient)
+        if rounded:
+            gradient.copy_(powers @ lacking.to(scratch.dtype))
+        else:
+            torch.mm(powers, lacking, out=gradient)
     log_total = total.log_().add_(reference, alpha=1 / LOG2_E)
     truth = table.index_select(0, t)
     asked = q if place is None else q.index_select(0, place)
