@@ -1,10 +1,13 @@
-"""A little run and a client that talks to a service over it, without a socket."""
+"""A little run, a client that talks to a service over it without a socket, and a service that has one."""
 
 from __future__ import annotations
 
+import asyncio
 import io
+import socket
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from tests.cli.commands import TINY, conjoin, little_graph
 
 from conjoin.serve.app import create_app
 from conjoin.serve.http.limits import Settings
+from conjoin.serve.http.listen import bind, make_server
 from conjoin.serve.http.shelf import Shelf, open_shelf
 from conjoin.serve.http.watch import Watch
 
@@ -47,3 +51,38 @@ def error_of(answer: Any) -> tuple[str, str]:
     assert "Traceback" not in answer.text
     assert body["error"]["reason"]
     return body["error"]["reason"], body["error"]["hint"]
+
+
+@contextmanager
+def listening(run: Path, settings: Settings) -> Iterator[tuple[str, int]]:
+    """A real server on a socket, in a thread."""
+    watch = Watch(io.StringIO())
+    ready = threading.Event()
+    app = create_app(open_shelf([run], settings=settings), settings, watch=watch)
+    with bind("127.0.0.1", 0) as place:
+        server = make_server(app, settings=settings, watch=watch, started=ready.set)
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[place])))
+        thread.start()
+        assert ready.wait(20)
+        try:
+            yield place.getsockname()[:2]
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+def exchange(address: tuple[str, int], request: bytes) -> bytes:
+    """Send bytes, read until the other side closes."""
+    with socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(request)
+        return rest(connection)
+
+
+def rest(connection: socket.socket) -> bytes:
+    """What comes until the other side closes, or cuts."""
+    answer = b""
+    with suppress(ConnectionError):
+        while part := connection.recv(65536):
+            answer += part
+    return answer

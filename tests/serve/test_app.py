@@ -305,7 +305,13 @@ def test_bad_bodies_say_why(client: TestClient) -> None:
         "/v1/similar", content=b'{"entity": "\\ud800"}', headers={"content-type": "application/json"}
     )
     assert 400 <= surrogate.status_code < 500
-    assert client.delete("/v1/ask").status_code == 405
+    for unreadable in (b"[" * 200_000, b'{"k": ' + b"9" * 5_000 + b"}", b"\xff\xfe\xfa"):
+        answer = client.post("/v1/ask", content=unreadable, headers={"content-type": "application/json"})
+        assert answer.status_code == 400
+        assert error_of(answer) == ("the body cannot be read", "send one JSON object in UTF-8")
+    wrong = client.delete("/v1/ask")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD, POST")
+    assert client.put("/v1/runs").headers["allow"] == "GET, HEAD"
 
 
 def test_the_page_or_what_stands_in_for_it(client: TestClient) -> None:

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import random
 import socket
 import string
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
-from tests.serve.served import HERE, error_of, little_run, talking
+from tests.serve.served import HERE, error_of, exchange, listening, talking
 
 from conjoin.errors import UsageError
-from conjoin.serve.app import create_app
 from conjoin.serve.http.doors import hostname, is_loopback, read_token
 from conjoin.serve.http.limits import Settings
-from conjoin.serve.http.listen import bind, make_server
 from conjoin.serve.http.page import page_routes
 from conjoin.serve.http.rate import Buckets
 from conjoin.serve.http.shelf import open_shelf
-from conjoin.serve.http.watch import Watch
 
 TOKEN = "a-token-that-nobody-guesses"
 ASK = "/v1/ask?head=France&relation=borders"
@@ -36,43 +30,14 @@ JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return little_run(tmp_path_factory.mktemp("guarded"))
+def run(lands: Path) -> Path:
+    return lands
 
 
 @pytest.fixture(scope="module")
 def client(run: Path) -> Iterator[TestClient]:
     with talking(run) as client:
         yield client
-
-
-@contextmanager
-def listening(run: Path, settings: Settings) -> Iterator[tuple[str, int]]:
-    """A real server on a socket, in a thread."""
-    watch = Watch(io.StringIO())
-    ready = threading.Event()
-    app = create_app(open_shelf([run], settings=settings), settings, watch=watch)
-    with bind("127.0.0.1", 0) as place:
-        server = make_server(app, settings=settings, watch=watch, started=ready.set)
-        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[place])))
-        thread.start()
-        assert ready.wait(20)
-        try:
-            yield place.getsockname()[:2]
-        finally:
-            server.should_exit = True
-            thread.join(20)
-            assert not thread.is_alive()
-
-
-def exchange(address: tuple[str, int], request: bytes) -> bytes:
-    """Send bytes, read until the other side closes."""
-    with socket.create_connection(address, timeout=20) as connection:
-        connection.sendall(request)
-        answer = b""
-        while part := connection.recv(65536):
-            answer += part
-        return answer
 
 
 @pytest.mark.parametrize(
@@ -108,13 +73,16 @@ def test_pages_of_other_origins_are_refused(client: TestClient) -> None:
 
 def test_an_origin_that_was_allowed_may_ask(run: Path) -> None:
     site = "https://site.example"
-    with talking(run, settings=Settings(origins=(site,), token=TOKEN)) as client:
+    with talking(run, settings=Settings(origins=(f"{site}/",), token=TOKEN)) as client:
         bearer = {"authorization": f"Bearer {TOKEN}"}
         assert client.get(ASK, headers={"origin": site, **bearer}).headers["access-control-allow-origin"] == site
         asks_first = {"origin": site, "access-control-request-method": "POST"}
         preflight = client.options("/v1/ask", headers=asks_first)
         assert preflight.status_code == 204
         assert "POST" in preflight.headers["access-control-allow-methods"]
+        refused = client.get(ASK, headers={"origin": site, "authorization": "Bearer wrong"})
+        assert refused.status_code == 401
+        assert refused.headers["access-control-allow-origin"] == site, "the page cannot read why"
         assert client.options("/v1/ask", headers={**asks_first, "origin": "https://b.example"}).status_code == 403
 
 
@@ -222,6 +190,13 @@ def test_the_page_serves_nothing_outside_its_folder(tmp_path: Path) -> None:
     with TestClient(app, raise_server_exceptions=False) as client:
         assert client.get("/assets/a.js").text == "code"
         assert "immutable" in client.get("/assets/a.js").headers["cache-control"]
+        tag = client.get("/").headers["etag"]
+        unchanged = client.get("/", headers={"if-none-match": f'"other", W/{tag}'})
+        assert (unchanged.status_code, unchanged.content, unchanged.headers["etag"]) == (304, b"", tag)
+        assert client.get("/", headers={"if-none-match": '"other"'}).text == "the page"
+        deep = client.get("/a b/c/d?q=1&r=%2F", headers={"accept": "text/html"}, follow_redirects=False)
+        assert (deep.status_code, deep.headers["location"]) == (307, "../../a%20b?q=1&r=%2F")
+        assert client.get("/ask/", headers={"accept": "text/html"}).url.path == "/ask"
         for path in ("/../secret.txt", "/..%2fsecret.txt", "/%2e%2e/secret.txt", "/assets/..%5c..%5csecret.txt"):
             assert "secret" not in client.get(path).text
         assert client.get("/link.txt", headers={"accept": "text/html"}).text == "the page"

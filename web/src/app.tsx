@@ -1,7 +1,7 @@
 /** The frame around every page: name, pages, run, theme. */
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, keepToken, type RunView, type Runs } from "./client";
+import { get, keepToken, Refused, type RunView, type Runs } from "./client";
 import { ApiPage } from "./pages/api";
 import { AskPage } from "./pages/ask";
 import { EntityPage } from "./pages/entity";
@@ -10,7 +10,7 @@ import { StudiesPage } from "./pages/studies";
 import { Failure, Loading, Nothing } from "./parts/states";
 import { compact, decimals, plural } from "./numbers";
 import { useRemote } from "./remote";
-import { go, href, type Page, PAGES, type Query, useRoute } from "./route";
+import { go, href, nameTab, type Page, PAGES, type Query, useRoute } from "./route";
 import { type Theme, useTheme } from "./theme";
 
 export interface PageProps {
@@ -25,10 +25,14 @@ export interface PageProps {
 /** A page that is loaded when it is first opened. */
 function later(load: () => Promise<(props: PageProps) => VNode>): (props: PageProps) => VNode {
   return function Later(props: PageProps): VNode {
-    const found = useRemote("page", load);
+    const found = useRemote("page", () => load().catch(() => { throw unloaded(); }));
     if (found.state === "failed") return <Failure refusal={found.refusal} retry={found.retry} />;
     return found.state === "ready" ? <found.value {...props} /> : <Loading lines={3} />;
   };
+}
+
+function unloaded(): Refused {
+  return new Refused(0, "This page could not be loaded.", "Is `conjoin serve` still running? Where it was updated meanwhile, reload the page.");
 }
 
 const SHOWN: Readonly<Record<Page, (props: PageProps) => VNode>> = {
@@ -56,16 +60,16 @@ export function App(): VNode {
   const [entered, setEntered] = useState(0);
   const runs = useRemote<Runs>(`runs ${entered}`, (signal) => get("runs", {}, signal));
   useEffect(() => {
-    const subject = page === "entity" ? query["name"] : page === "ask" ? questionTitle(query) : undefined;
-    document.title = [subject, page && TITLES[page], "Conjoin"].filter(Boolean).join(" · ");
+    if (page !== "ask" && page !== "entity") nameTab(page === "relations" ? query["relation"] : null, page && TITLES[page]);
   }, [page, query]);
 
   const first = useRef(true);
+  const subject = page === "entity" ? query["name"] : page === "relations" ? query["relation"] : null;
   useEffect(() => {
     document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     if (!first.current) document.getElementById("content")?.focus({ preventScroll: true });
     first.current = false;
-  }, [page]);
+  }, [page, subject]);
 
   const run = runs.value?.runs.find((one) => one.name === query["run"]) ?? (query["run"] ? undefined : runs.value?.runs[0]);
   const keep = query["run"] ?? null;
@@ -119,11 +123,6 @@ export function App(): VNode {
 function Shown(page: Page, props: PageProps): VNode {
   const Page = SHOWN[page];
   return <Page key={page} {...props} />;
-}
-
-function questionTitle(query: Query): string | undefined {
-  const parts = [query["head"], query["relation"], query["tail"]];
-  return parts.some(Boolean) ? parts.map((part) => part ?? "?").join(" ") : undefined;
 }
 
 /** Which model speaks, and how good it is: said once, at the end of every page. */

@@ -110,6 +110,10 @@ export function keepToken(token: string): void {
   sessionStorage.setItem(TOKEN, token);
 }
 
+export function hasToken(): boolean {
+  return sessionStorage.getItem(TOKEN) !== null;
+}
+
 export function addressOf(path: string, parameters: Parameters = {}): string {
   const address = new URL(path, new URL(".", document.baseURI));
   for (const [key, value] of Object.entries(parameters)) {

@@ -18,8 +18,9 @@ export function classWords(label: string): string {
   return label.replace(/^(head|tail) of (.*)$/, (_, side: string, relation: string) => `${side} of ${words(relation)}`);
 }
 
-/** has_capital and /people/person/place_of_birth become words. */
+/** has_capital, _hypernym, /people/person/place_of_birth and http://example.org/terms#partOf become words. */
 export function words(relation: string): string {
-  const last = relation.split(/[/.#]/).filter(Boolean);
-  return (relation.startsWith("/") ? last.slice(-2).join(" › ") : relation).replaceAll("_", " ");
+  const parts = relation.split(/[/#]/).filter(Boolean);
+  const last = relation.startsWith("/") ? parts.slice(-2).join(" › ") : /^[a-z][a-z0-9+.-]*:\/\//i.test(relation) ? parts.at(-1) : relation;
+  return last?.replaceAll("_", " ").trim() || relation;
 }

@@ -65,3 +65,8 @@ function followInside(event: MouseEvent): void {
   event.preventDefault();
   go(link.href, link.dataset["top"] === undefined ? "push" : "top");
 }
+
+/** What the tab, the history and a bookmark are called. */
+export function nameTab(...parts: readonly (string | null | undefined)[]): void {
+  document.title = [...parts, "Conjoin"].filter(Boolean).join(" · ");
+}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -56,18 +57,23 @@ class Vocabulary:
         found: dict[str, list[int]] = {}
         for i, label in enumerate(self.labels):
             if label:
-                found.setdefault(label.casefold(), []).append(i)
+                found.setdefault(normalize("NFC", label).casefold(), []).append(i)
         return found
 
     def label(self, i: int) -> str:
         """What to show for id `i`: its label, or its name where it has none."""
         return (self.labels[i] if self.labels else "") or self.names[i]
 
+    def matching(self, word: str) -> list[int]:
+        """The ids with that name or, where there is none, with that label in any case; é may be one sign or two."""
+        for spelt in dict.fromkeys((word, normalize("NFC", word), normalize("NFD", word))):
+            if spelt in self.index:
+                return [self.index[spelt]]
+        return self._by_label.get(normalize("NFC", word).casefold(), [])
+
     def find(self, word: str) -> int:
         """The id of a name or of an unambiguous label."""
-        if word in self.index:
-            return self.index[word]
-        matches = self._by_label.get(word.casefold(), [])
+        matches = self.matching(word)
         if len(matches) == 1:
             return matches[0]
         if matches:

@@ -22,11 +22,12 @@ from conjoin.serve.http.limits import Settings
 from conjoin.serve.http.page import page_routes
 from conjoin.serve.http.predictions import prediction_routes
 from conjoin.serve.http.reasons import reason_routes
-from conjoin.serve.http.replies import Refusal, Reply, problem
+from conjoin.serve.http.replies import PATHS, Refusal, Reply, problem
 from conjoin.serve.http.shelf import Shelf
 from conjoin.serve.http.watch import Watch
 
 DESCRIPTION = "Ask a trained knowledge-graph embedding with the names of the graph."
+ACCEPTED = "GET /openapi.json says what is accepted"
 PROBLEMS = {
     400: "Not a question",
     401: "Token missing or wrong",
@@ -107,6 +108,12 @@ def _add_health(app: FastAPI, watch: Watch, readiness: Readiness) -> None:
         return Response(watch.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
+def _methods(app: FastAPI, path: str) -> list[str]:
+    """What a path takes: GET and HEAD everywhere."""
+    described = app.openapi()["paths"].get(path, ())
+    return sorted({"GET", "HEAD", *(method.upper() for method in described)})
+
+
 def _add_errors(app: FastAPI) -> None:
     """Every error as {"error": {"reason", "hint"}}."""
 
@@ -120,15 +127,17 @@ def _add_errors(app: FastAPI) -> None:
         if first["type"] == "json_invalid":
             return Reply(problem("the body is not JSON", str(first.get("ctx", {}).get("error", ""))), status_code=400)
         place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        return Reply(problem(f"{place}: {first['msg']}", "docs/api.md says what is accepted"), status_code=422)
+        return Reply(problem(f"{place}: {first['msg']}", ACCEPTED), status_code=422)
 
-    async def failed(_: Request, error: Exception) -> Response:
+    async def failed(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        hint = "docs/api.md and GET /openapi.json list the paths"
-        reason = {404: "there is nothing at this path", 405: "this path does not take this method"}
-        headers = dict(error.headers or {})
-        said = reason.get(error.status_code, str(error.detail))
-        return Reply(problem(said, hint), status_code=error.status_code, headers=headers)
+        if error.status_code == 405:
+            headers = {"Allow": ", ".join(_methods(app, request.url.path))}
+            return Reply(problem("this path does not take this method", PATHS), status_code=405, headers=headers)
+        if error.status_code == 400:  # JSON that is nested too deeply, not UTF-8, or holds a number without end
+            return Reply(problem("the body cannot be read", "send one JSON object in UTF-8"), status_code=400)
+        said = "there is nothing at this path" if error.status_code == 404 else str(error.detail)
+        return Reply(problem(said, PATHS), status_code=error.status_code, headers=dict(error.headers or {}))
 
     async def wrong_use(_: Request, error: Exception) -> Response:
         return Reply(problem(str(error)), status_code=404 if isinstance(error, UnknownName) else 400)

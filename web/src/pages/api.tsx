@@ -2,8 +2,8 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import type { PageProps } from "../app";
-import { addressOf, get, type Entity, type EntityView } from "../client";
-import { Loading } from "../parts/states";
+import { addressOf, get, hasToken, type Entity, type EntityView } from "../client";
+import { Failure, Loading } from "../parts/states";
 import { useRemote } from "../remote";
 
 interface Example { readonly title: string; readonly path: string; readonly parameters: Record<string, string> }
@@ -14,28 +14,37 @@ export function ApiPage({ run, runs, query }: PageProps): VNode {
     return get<EntityView>("entity", { run: run.name, entity: hub?.name ?? "", facts: 1, nodes: 1 }, signal);
   });
   const fact = found.value?.facts[0];
-  const [head, relation, tail] = fact ? [fact.head.label, fact.relation.name, fact.tail.label] : ["HEAD", "RELATION", "TAIL"];
+  const [head, relation, tail] = fact ? [fact.head.name, fact.relation.name, fact.tail.name] : ["HEAD", "RELATION", "TAIL"];
   const which: Record<string, string> = runs.length > 1 || query["run"] ? { run: run.name } : {};
   const examples: readonly Example[] = [
     { title: "Ask", path: "v1/ask", parameters: { head, relation, k: "3", ...which } },
     { title: "Explain", path: "v1/explain", parameters: { head, relation, tail, ...which } },
-    { title: "Find a name", path: "v1/entities", parameters: { q: head.slice(0, 4), limit: "3", ...which } },
+    { title: "Find a name", path: "v1/entities", parameters: { q: [...(fact?.head.label ?? head)].slice(0, 4).join(""), limit: "3", ...which } },
     { title: "What resembles it", path: "v1/similar", parameters: { entity: head, k: "3", ...which } },
   ];
   return (
     <>
       <h1>API</h1>
       <p class="lead">Everything on these pages comes from a versioned HTTP interface that programs can use too.</p>
-      <p class="links">
-        <a href={addressOf("openapi.json")} target="_blank" rel="noopener">OpenAPI description</a>
-        <a href={addressOf("metrics")} target="_blank" rel="noopener">Prometheus metrics</a>
-        <a href={addressOf("healthz")} target="_blank" rel="noopener">Health</a>
-      </p>
-      {found.state === "loading" ? <Loading lines={8} /> : examples.map((example) => <One key={example.title} {...example} />)}
+      {hasToken() ? (
+        <Code text={["openapi.json", "metrics"].map((path) => command(addressOf(path))).join("\n")} />
+      ) : (
+        <p class="links">
+          <a href={addressOf("openapi.json")} target="_blank" rel="noopener">OpenAPI description</a>
+          <a href={addressOf("metrics")} target="_blank" rel="noopener">Prometheus metrics</a>
+          <a href={addressOf("healthz")} target="_blank" rel="noopener">Health</a>
+        </p>
+      )}
+      {found.state === "failed" ? <Failure refusal={found.refusal} retry={found.retry} /> : found.state === "loading" ? <Loading lines={8} /> : examples.map((example) => <One key={example.title} {...example} />)}
       <h2>Python</h2>
       <Code text={`import conjoin\n\nrun = conjoin.open(${JSON.stringify(run.name)})  # the folder of the run\nfor answer in run.ask(${JSON.stringify(head)}, ${JSON.stringify(relation)}, k=3):\n    print(answer.label, answer.score)`} />
     </>
   );
+}
+
+/** A line for the shell; where a token is needed it comes from the environment, as the service's own does. */
+function command(address: string): string {
+  return `curl ${hasToken() ? '-H "Authorization: Bearer $CONJOIN_TOKEN" ' : ""}'${address}'`;
 }
 
 function One({ title, path, parameters }: Example): VNode {
@@ -50,7 +59,7 @@ function One({ title, path, parameters }: Example): VNode {
   return (
     <section>
       <h2>{title}</h2>
-      <Code text={`curl '${address}'`} />
+      <Code text={command(address)} />
       {reply === null ? <button type="button" onClick={send}>Run it</button> : <pre class="reply"><code>{reply}</code></pre>}
     </section>
   );

@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { PageProps } from "../app";
 import { get, type Answered, type Named, type Scored, type Side } from "../client";
-import { percent, words } from "../numbers";
+import { percent, plural, words } from "../numbers";
 import { Answers, matchedRanks } from "../parts/answers";
 import { Combobox } from "../parts/combobox";
 import { Explained } from "../parts/explained";
@@ -12,7 +12,7 @@ import { findEntities, findRelations } from "../parts/search";
 import { Starters } from "../parts/starters";
 import { Failure, Loading } from "../parts/states";
 import { type Remote, useRemote } from "../remote";
-import { go } from "../route";
+import { go, nameTab } from "../route";
 
 const SIDES: readonly Side[] = ["head", "relation", "tail"];
 const FIRST = 10;
@@ -46,6 +46,10 @@ export function AskPage(props: PageProps): VNode {
     setLabels((old) => (fresh.every(([name, label]) => old[name ?? ""] === label) ? old : { ...old, ...Object.fromEntries(fresh) }));
   };
   const other = runs.find((one) => one.name === query["with"] && one.name !== run.name);
+  useEffect(() => {
+    const parts = SIDES.map((side) => (side === "relation" && wanted[side] ? words(wanted[side].label) : (wanted[side]?.label ?? "?")));
+    nameTab(given.length > 0 ? parts.join(" ") : null, "Ask");
+  }, [labels, query]);
 
   return (
     <>
@@ -69,7 +73,7 @@ export function AskPage(props: PageProps): VNode {
       {given.length === 3 && <Standing {...props} learn={learn} />}
       {asked && (
         <>
-          <Options {...props} asked={asked} change={change} />
+          <Options {...props} change={change} />
           <Lists {...props} asked={asked} other={other?.name ?? null} change={change} learn={learn} />
         </>
       )}
@@ -83,7 +87,7 @@ function named(name: string | undefined, labels: Readonly<Record<string, string>
 
 type Change = (changes: Record<string, string | number | null>, how?: "push" | "replace") => void;
 
-function Options({ run, runs, query, asked, change }: PageProps & { asked: Side; change: Change }): VNode {
+function Options({ run, runs, query, change }: PageProps & { change: Change }): VNode {
   const others = runs.filter((one) => one.name !== run.name && one.data === run.data);
   return (
     <div class="options-row">
@@ -91,13 +95,15 @@ function Options({ run, runs, query, asked, change }: PageProps & { asked: Side;
         <input type="checkbox" checked={query["new"] === "1"} onChange={(event) => change({ new: event.currentTarget.checked ? 1 : null, why: null })} />
         Only new facts
       </label>
-      {run.calibrated && asked !== "relation" && (
+      {run.calibrated ? (
         <label>
           Confident from{" "}
           <select value={sure(query["sure"])} onChange={(event) => change({ sure: Number(event.currentTarget.value) === SURE ? null : event.currentTarget.value })}>
             {[10, 25, 50, 75, 90].map((p) => <option key={p} value={p}>{p} %</option>)}
           </select>
         </label>
+      ) : (
+        <span class="soft hint">Scores only order answers; <code>conjoin calibrate</code> gives them probabilities.</span>
       )}
       {others.length > 0 && (
         <label>
@@ -141,6 +147,7 @@ function Lists(props: Listed): VNode {
   const k = Number(query["k"] ?? FIRST);
   return (
     <>
+      <p class="hidden" role="status">{mine.value ? `${plural(shown, "answer")}${shown ? `, first ${mine.value.answers[0]?.label ?? ""}` : ""}` : ""}</p>
       <div class={other ? "side-by-side" : ""}>
         <One {...shared} title={other ? run.name : null} of={run.name} found={mine} ranks={other && theirs.value ? matchedRanks(theirs.value) : null} />
         {other && <One {...shared} title={other} of={other} found={theirs} ranks={mine.value ? matchedRanks(mine.value) : null} />}

@@ -1,6 +1,6 @@
 /** Entity: its facts by relation, its neighbourhood, and what resembles it. */
 import type { VNode } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { PageProps } from "../app";
 import { get, type Entity, type EntityView, type HeldFact, type Named, type Similar } from "../client";
 import { plural, words } from "../numbers";
@@ -10,7 +10,7 @@ import { Meter, RelationName } from "../parts/marks";
 import { findEntities } from "../parts/search";
 import { Failure, Loading, Nothing } from "../parts/states";
 import { useRemote } from "../remote";
-import { go } from "../route";
+import { go, nameTab } from "../route";
 
 const FACTS = 1000;
 const NODES = 32;
@@ -38,6 +38,7 @@ export function EntityPage(props: PageProps): VNode {
 }
 
 function Largest({ run, link }: PageProps): VNode {
+  useEffect(() => nameTab("Entity"), []);
   const found = useRemote<{ entities: readonly Entity[] }>(run.name, (signal) => get("entities", { run: run.name, q: "", limit: 24 }, signal));
   return (
     <>
@@ -55,6 +56,8 @@ function Largest({ run, link }: PageProps): VNode {
 
 function One({ run, name, link, theme }: PageProps & { name: string }): VNode {
   const found = useRemote<EntityView>(name, (signal) => get("entity", { run: run.name, entity: name, facts: FACTS, nodes: NODES }, signal));
+  const label = found.value?.entity.label ?? name;
+  useEffect(() => nameTab(label, "Entity"), [label]);
   if (found.state === "failed") return <><h1>{name}</h1><Failure refusal={found.refusal} retry={found.retry} /></>;
   if (found.state === "loading") return <><h1>{name}</h1><Loading lines={10} /></>;
   const { entity, facts, total, graph } = found.value;

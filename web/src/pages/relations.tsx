@@ -34,19 +34,28 @@ const COLUMNS: readonly Column[] = [
   { key: "head", title: "MRR (?, r, t)", hint: "How well heads are found: mean reciprocal rank of held-out facts", value: (one) => one.ranks.head?.mrr ?? null, cell: (one) => mrr(one.ranks.head) },
 ];
 
-const ALL = 1000;
+const ALL = 10_000;
+const ROWS = 500;
 
 export function RelationsPage(props: PageProps): VNode {
   const { run, query } = props;
   const found = useRemote<{ total: number; relations: readonly Relation[] }>(run.name, (signal) => get("relations", { run: run.name, limit: ALL }, signal));
   if (found.state === "failed") return <><h1>Relations</h1><Failure refusal={found.refusal} retry={found.retry} /></>;
   if (found.state === "loading") return <><h1>Relations</h1><Loading lines={12} /></>;
-  const chosen = found.value.relations.find((one) => one.name === query["relation"]);
-  return chosen ? <One {...props} relation={chosen} /> : <Table {...props} {...found.value} />;
+  const wanted = query["relation"];
+  const chosen = found.value.relations.find((one) => one.name === wanted) ?? found.value.relations.find((one) => one.label === wanted);
+  if (chosen) return <One {...props} relation={chosen} />;
+  return (
+    <>
+      {wanted && <Nothing title={`No relation is called “${wanted}”`}>All that there are stand below.</Nothing>}
+      <Table {...props} {...found.value} />
+    </>
+  );
 }
 
 function Table({ relations, total, query, link }: PageProps & { relations: readonly Relation[]; total: number }): VNode {
   const [text, setText] = useState(query["q"] ?? "");
+  const [whole, setWhole] = useState(false);
   const key = query["sort"]?.replace(/^-/, "") ?? "train";
   const down = query["sort"]?.startsWith("-") ?? !query["sort"];
   const column = COLUMNS.find((one) => one.key === key);
@@ -77,7 +86,7 @@ function Table({ relations, total, query, link }: PageProps & { relations: reado
           <table>
             <thead><tr>{head("name", "Relation", "Its name", true)}{COLUMNS.map((one) => head(one.key, one.title, one.hint, one.text ?? false))}</tr></thead>
             <tbody>
-              {rows.map((one) => (
+              {(whole ? rows : rows.slice(0, ROWS)).map((one) => (
                 <tr key={one.name}>
                   <th scope="row"><a href={link("relations", { relation: one.name })} title={one.name} data-top>{words(one.label)}</a></th>
                   {COLUMNS.map((shown) => <td key={shown.key} class={shown.text ? "" : "number"}>{shown.cell(one)}</td>)}
@@ -87,6 +96,7 @@ function Table({ relations, total, query, link }: PageProps & { relations: reado
           </table>
         </div>
       )}
+      {!whole && rows.length > ROWS && <p class="more"><button type="button" onClick={() => setWhole(true)}>Show all {count(rows.length)}</button></p>}
     </>
   );
 }
@@ -132,22 +142,37 @@ function One({ run, relation, query, link }: PageProps & { relation: Relation })
 }
 
 function Missing({ run, relation, link }: { run: string; relation: Relation; link: PageProps["link"] }): VNode {
-  const found = useRemote<{ complete: boolean; facts: readonly Mined[] }>(`${run} ${relation.name}`, (signal) => get("mine", { run, relation: relation.name, n: 20 }, signal));
+  const found = useRemote<Finds>(`${run} ${relation.name}`, (signal) => get("mine", { run, relation: relation.name, n: 20 }, signal));
   return (
     <section aria-label="Plausible facts that the graph does not hold">
       <h2>Plausible, but not in the graph</h2>
-      {found.state === "failed" ? <Failure refusal={found.refusal} retry={found.retry} /> : found.state === "loading" ? <Loading lines={8} /> : found.value.facts.length === 0 ? <Nothing title="Nothing is missing" /> : (
-        <ol class="mined">
-          {found.value.facts.map((one) => (
-            <li key={`${one.head.name} ${one.tail.name}`}>
-              <a class="sentence" href={link("ask", { head: one.head.name, relation: one.relation.name, tail: one.tail.name })} data-top>
-                {one.head.label} <RelationName {...one.relation} /> {one.tail.label}
-              </a>
-              {one.probability !== null ? <Meter share={one.probability} text={percent(one.probability)} title="Calibrated probability" /> : <span class="score">{one.score.toFixed(2)}</span>}
-            </li>
-          ))}
-        </ol>
+      {found.state === "failed" ? (
+        <Failure refusal={found.refusal} retry={found.retry} />
+      ) : found.state === "loading" ? (
+        <><p class="soft">Every head of the relation is asked for further tails. In a large graph that takes a while.</p><Loading lines={8} what="Looking for missing facts" /></>
+      ) : (
+        <><Found {...found.value} link={link} />{!found.value.complete && (
+          <p class="soft hint">The time was up before every head was asked: these are the best of those that were. <code>conjoin mine {run} --relation {JSON.stringify(relation.name)}</code> asks them all.</p>
+        )}</>
       )}
     </section>
+  );
+}
+
+interface Finds { readonly complete: boolean; readonly facts: readonly Mined[] }
+
+function Found({ facts, complete, link }: Finds & { link: PageProps["link"] }): VNode {
+  if (facts.length === 0) return <Nothing title={complete ? "Nothing is missing" : "Nothing found in time"} />;
+  return (
+    <ol class="mined">
+      {facts.map((one) => (
+        <li key={`${one.head.name}\n${one.tail.name}`}>
+          <a class="sentence" href={link("ask", { head: one.head.name, relation: one.relation.name, tail: one.tail.name })} data-top>
+            {one.head.label} <RelationName {...one.relation} /> {one.tail.label}
+          </a>
+          {one.probability !== null ? <Meter share={one.probability} text={percent(one.probability)} title="Calibrated probability" /> : <span class="score">{one.score.toFixed(2)}</span>}
+        </li>
+      ))}
+    </ol>
   );
 }

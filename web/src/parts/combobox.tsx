@@ -1,7 +1,8 @@
-/** A field that finds names while one types (the ARIA combobox pattern; arrows, Enter, Escape). */
+/** A field that finds names while one types (the ARIA combobox pattern; arrows, Enter or Tab, Escape). */
 import type { VNode } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Named } from "../client";
+import { plural } from "../numbers";
 import { useDelayed, useRemote } from "../remote";
 
 export interface Suggestion extends Named {
@@ -76,6 +77,11 @@ export function Combobox({ label, value, placeholder = "?", show = same, source,
       else if (open && !settled && text.trim() !== "" && text !== chosen) setHasty(true);
       else if (text.trim() === "" && value) clear();
       if (open || text !== chosen) event.preventDefault();
+    } else if (event.key === "Tab" && !event.shiftKey) {
+      const option = open && settled && text !== chosen ? options[at] : undefined;
+      if (!option) return;
+      take(option);
+      if (document.activeElement !== input.current) event.preventDefault();
     } else if (event.key === "Escape") {
       if (open) event.preventDefault();
       setOpen(false);
@@ -133,6 +139,7 @@ export function Combobox({ label, value, placeholder = "?", show = same, source,
           )}
         </ul>
       )}
+      <span class="hidden" role="status">{open && settled && wanted ? (options.length ? plural(options.length, "suggestion") : "no suggestion") : ""}</span>
     </div>
   );
 }

@@ -25,7 +25,7 @@ export function Ego({ graph, theme, open }: Props): VNode {
       end?.();
     };
   }, [graph, theme]);
-  if (failed) return <p class="soft">This browser has no WebGL: the facts beside say the same.</p>;
+  if (failed) return <p class="soft">The picture could not be drawn (it needs WebGL): the facts beside say the same.</p>;
   const centre = graph.nodes[0]?.label ?? "";
   return (
     <figure class="ego">

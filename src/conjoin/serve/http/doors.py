@@ -54,18 +54,20 @@ class Doors:
     def __init__(self, settings: Settings) -> None:
         self._token = settings.token.encode() if settings.token else None
         self._hosts = {host.casefold() for host in (*LOOPBACK, *settings.hosts)}
-        self._origins = set(settings.origins)
+        self._origins = {origin.rstrip("/").casefold() for origin in settings.origins}
 
-    def check(self, path: str, method: str, headers: dict[bytes, bytes]) -> dict[str, str]:
-        """Refuse, or return the headers that open the answer to a page of an allowed origin."""
+    def check(self, headers: dict[bytes, bytes]) -> dict[str, str]:
+        """Refuse other hosts and origins, or return the headers that open the answer to a page of an allowed one."""
         host = headers.get(b"host", b"").decode("latin-1")
         if not self._is_ours(host):
             raise Refusal(421, "the Host header names another machine", "start the service with --allow-host NAME")
-        shared = self._origin(headers.get(b"origin", b"").decode("latin-1"), host)
+        return self._origin(headers.get(b"origin", b"").decode("latin-1"), host)
+
+    def check_token(self, path: str, method: str, headers: dict[bytes, bytes]) -> None:
+        """Refuse what needs the token and does not carry it."""
         preflight = method == "OPTIONS" and b"access-control-request-method" in headers
         if self._token is not None and _under(path, GUARDED) and not preflight:
-            self._check_token(headers.get(b"authorization", b""))
-        return shared
+            _compare(headers.get(b"authorization", b""), self._token)
 
     def _is_ours(self, host: str) -> bool:
         name = hostname(host)
@@ -77,7 +79,7 @@ class Doors:
         return self._token is not None and _is_address(name)
 
     def _origin(self, origin: str, host: str) -> dict[str, str]:
-        if not origin or origin in self._origins:
+        if not origin or origin.casefold() in self._origins:
             return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"} if origin else {}
         try:
             same = urlsplit(origin).netloc.casefold() == host.casefold()
@@ -86,15 +88,6 @@ class Doors:
         if not same:
             raise Refusal(403, "pages of another origin may not ask", "start the service with --allow-origin URL")
         return {}
-
-    def _check_token(self, given: bytes) -> None:
-        assert self._token is not None
-        scheme, _, token = given.partition(b" ")
-        right = hmac.compare_digest(token.strip(), self._token)
-        if not (right and scheme.lower() == b"bearer"):
-            reason = "the bearer token is wrong" if given else "a bearer token is needed"
-            hint = "send the header Authorization: Bearer TOKEN"
-            raise Refusal(401, reason, hint, headers={"WWW-Authenticate": "Bearer"})
 
 
 def hostname(host: str) -> str | None:
@@ -106,6 +99,15 @@ def hostname(host: str) -> str | None:
     if rest and not (rest.startswith(":") and rest[1:].isdigit()):
         return None
     return name.casefold() or None
+
+
+def _compare(given: bytes, right: bytes) -> None:
+    scheme, _, token = given.partition(b" ")
+    same = hmac.compare_digest(token.strip(), right)
+    if not (same and scheme.lower() == b"bearer"):
+        reason = "the bearer token is wrong" if given else "a bearer token is needed"
+        hint = "send the header Authorization: Bearer TOKEN"
+        raise Refusal(401, reason, hint, headers={"WWW-Authenticate": "Bearer"})
 
 
 def _is_address(name: str) -> bool:

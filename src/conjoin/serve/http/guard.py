@@ -69,6 +69,9 @@ class Guard:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         out = _Outgoing(send)
+        method = scope["method"]
+        if method == "HEAD":  # answered as GET is; the server leaves the body out
+            scope = {**scope, "method": "GET"}
         self._under_way += 1
         self._watch.under_way.set(self._under_way)
         try:
@@ -86,12 +89,13 @@ class Guard:
             self._watch.under_way.set(self._under_way)
             route = _route(scope)
             client = scope["client"][0] if scope.get("client") else ""
-            line = {"id": out.id, "method": scope["method"], "client": client}
+            line = {"id": out.id, "method": method, "client": client}
             self._watch.answered(route=route, status=out.status, seconds=time.perf_counter() - began, line=line)
 
     async def _admitted(self, scope: Scope, receive: Receive, out: _Outgoing) -> None:
         headers = _headers(scope)
-        out.shared = self._doors.check(scope["path"], scope["method"], headers)
+        out.shared = self._doors.check(headers)
+        self._doors.check_token(scope["path"], scope["method"], headers)
         if self._under_way > self._settings.at_once:
             raise Refusal(503, "too many requests at once", "try again", headers={"Retry-After": "1"})
         wait = self._buckets.take(scope["client"][0] if scope.get("client") else "")

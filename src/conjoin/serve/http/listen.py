@@ -23,7 +23,8 @@ LARGEST_HEAD = 64 << 10
 IDLE_SECONDS = 30
 LINGER_SECONDS = 0.5
 CONNECTIONS = 1_000
-MALFORMED = encoded(problem("this is not HTTP", "send an HTTP/1.1 request"))
+MALFORMED = encoded(problem("this is not well-formed HTTP", "send an HTTP/1.1 request with one Host and one length"))
+CROWDED = encoded(problem("too many connections", "close those that are not needed, and try again"))
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -72,7 +73,6 @@ def make_server(app: ASGIApp, *, settings: Settings, watch: Watch, started: Call
         ws="none",
         http=_patient(settings.sending_seconds),
         h11_max_incomplete_event_size=LARGEST_HEAD,
-        limit_concurrency=CONNECTIONS,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=round(settings.seconds) + 5,
     )
@@ -91,15 +91,21 @@ class _Server(uvicorn.Server):
 
 
 def _patient(seconds: float) -> type[H11Protocol]:
-    """HTTP whose connections are closed when the head of a request does not come within so many seconds."""
+    """HTTP whose connections end when a head does not come, or an answer is not read on, within so many seconds."""
 
     class Patient(H11Protocol):
         _waiting: asyncio.TimerHandle | None = None
+        _reading: asyncio.TimerHandle | None = None
+        _unread = 0
         _ending = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._watch_head()
+            if len(self.connections) > CONNECTIONS:
+                self.logger.warning("too many connections")
+                self._refuse(503, CROWDED, ("retry-after", "1"))
+            else:
+                self._watch_head()
 
         def data_received(self, data: bytes) -> None:
             if not self._ending:
@@ -108,6 +114,8 @@ def _patient(seconds: float) -> type[H11Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_watching()
+            if self._reading is not None:
+                self._reading.cancel()
             super().connection_lost(exc)
 
         def on_response_complete(self) -> None:
@@ -116,16 +124,37 @@ def _patient(seconds: float) -> type[H11Protocol]:
 
         def send_400_response(self, msg: str) -> None:
             del msg
-            if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                self._refuse(400, MALFORMED)
+            else:
                 self.transport.close()
-                return
-            headers = [("content-type", "application/json"), ("connection", "close")]
-            for event in (h11.Response(status_code=400, headers=headers), h11.Data(MALFORMED), h11.EndOfMessage()):
+
+        def _refuse(self, status: int, reason: bytes, *more: tuple[str, str]) -> None:
+            headers = [("content-type", "application/json"), ("connection", "close"), *more]
+            for event in (h11.Response(status_code=status, headers=headers), h11.Data(reason), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
             # Closed at once, what the client still sends would make the system throw the answer away.
             self._ending = True
             self.transport.write_eof()
             self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            if self._reading is None:
+                self._watch_reader()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._unread = 0
+
+        def _watch_reader(self) -> None:
+            """Cut a connection whose answer is not read on: uvicorn would hold it, and what it has to send."""
+            unread, self._reading = self.transport.get_write_buffer_size(), None
+            if unread and unread == self._unread:
+                self.transport.abort()
+            elif unread:
+                self._reading = self.loop.call_later(seconds, self._watch_reader)
+            self._unread = unread
 
         def _watch_head(self) -> None:
             """The clock runs while part of a head is there, and from the start until the first head is."""

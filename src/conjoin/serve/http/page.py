@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import mimetypes
 from pathlib import Path
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.staticfiles import NotModifiedResponse
 
-from conjoin.serve.http.replies import Refusal
+from conjoin.serve.http.replies import PATHS, Refusal
 
 STATIC = Path(__file__).resolve().parents[1] / "static"
 RESERVED = ("v1", "healthz", "readyz", "metrics", "openapi.json")
 HASHED = "assets/"
 """Files below it carry a hash of their content in their name: they never change."""
+FOR_GOOD = "public, max-age=31536000, immutable"
 NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Conjoin</title></head>
 <body><h1>Conjoin is running</h1>
@@ -29,23 +32,34 @@ def page_routes(static: Path = STATIC) -> APIRouter:
     for suffix, kind in ((".js", "text/javascript"), (".mjs", "text/javascript"), (".wasm", "application/wasm")):
         mimetypes.add_type(kind, suffix)
 
-    @router.api_route("/{path:path}", methods=["GET", "HEAD"])
+    @router.get("/{path:path}")
     async def page(request: Request, path: str) -> Response:
-        if path.split("/", maxsplit=1)[0] in RESERVED:
-            raise Refusal(404, "there is nothing at this path", "docs/api.md and GET /openapi.json list the paths")
+        first = path.split("/", maxsplit=1)[0]
+        if first in RESERVED:
+            raise Refusal(404, "there is nothing at this path", PATHS)
         index = root / "index.html"
         file = _inside(root, path or "index.html")
         if file is not None:
-            forever = "public, max-age=31536000, immutable" if path.startswith(HASHED) else "no-cache"
-            return FileResponse(file, headers={"Cache-Control": forever})
+            return _file(
+                request, file, "public, max-age=31536000, immutable" if path.startswith(HASHED) else "no-cache"
+            )
         wants_page = "text/html" in request.headers.get("accept", "") and not path.startswith(HASHED)
         if path and not wants_page:
-            raise Refusal(404, "there is nothing at this path", "docs/api.md and GET /openapi.json list the paths")
+            raise Refusal(404, "there is nothing at this path", PATHS)
         if not index.is_file():
             return HTMLResponse(NOT_BUILT)
-        return FileResponse(index, headers={"Cache-Control": "no-cache"})
+        if "/" in path:  # the page names its files relative to itself, so that it may stand below any prefix
+            asked = f"?{request.url.query}" if request.url.query else ""
+            return RedirectResponse("../" * path.count("/") + quote(first, safe="") + asked)
+        return _file(request, index, "no-cache")
 
     return router
+
+
+def _file(request: Request, file: Path, caching: str) -> Response:
+    answer = FileResponse(file, stat_result=file.stat(), headers={"Cache-Control": caching})
+    held = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    return NotModifiedResponse(answer.headers) if answer.headers["etag"] in held else answer
 
 
 def _inside(root: Path, path: str) -> Path | None:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from conjoin.serve.explain import explain
 from conjoin.serve.http import shapes
 from conjoin.serve.http.predictions import PLACES, scored
-from conjoin.serve.http.replies import Reply
+from conjoin.serve.http.replies import Refusal, Reply
 from conjoin.serve.http.shelf import OpenRun, Shelf
 from conjoin.serve.mine import mine
 
 T = TypeVar("T")
 MINING_SHARE = 0.5
 """Of the time that a request has, mining takes this much and then gives what it has found."""
+ATTENTION = 0.25
+"""Seconds between two looks whether the client is still there."""
 
 
 class Deadline:
@@ -27,6 +29,10 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
         self.reached = False
+
+    def give_up(self) -> None:
+        """Nobody waits any more."""
+        self._until = 0.0
 
     def __call__(self, steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
         del what, total
@@ -58,15 +64,36 @@ def reason_routes(shelf: Shelf, *, seconds: float) -> APIRouter:
         return await why(wanted)
 
     @router.get("/mine", response_model=shapes.Mined, summary="The most plausible missing facts")
-    async def mined(wanted: Annotated[shapes.ToMine, Query()]) -> Reply:
+    async def mined(request: Request, wanted: Annotated[shapes.ToMine, Query()]) -> Reply:
         run = shelf[wanted.run]
         relation = None
         if wanted.relation is not None:
             relation = run.graph.relations.names[await shelf.find(run.graph.relations, wanted.relation)]
-        async with one_at_a_time:
-            return Reply(await shelf.in_thread(_mined, run, relation, wanted.n, seconds * MINING_SHARE))
+
+        async def in_turn() -> dict[str, Any]:
+            async with one_at_a_time:
+                deadline = Deadline(seconds * MINING_SHARE)
+                try:
+                    return await shelf.in_thread(_mined, run, relation, wanted.n, deadline)
+                finally:
+                    deadline.give_up()
+
+        return Reply(await _while_there(request, in_turn()))
 
     return router
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of slow work, unless the client goes away: who clicks on must not wait behind what nobody reads."""
+    begun = asyncio.ensure_future(work)
+    try:
+        while not begun.done():
+            await asyncio.wait({begun}, timeout=ATTENTION)
+            if not begun.done() and await request.is_disconnected():
+                raise Refusal(400, "the connection closed before the answer was there")
+        return begun.result()
+    finally:
+        begun.cancel()
 
 
 def _explained(run: OpenRun, triple: tuple[int, int, int], k: int) -> dict[str, Any]:
@@ -87,8 +114,7 @@ def _explained(run: OpenRun, triple: tuple[int, int, int], k: int) -> dict[str, 
     }
 
 
-def _mined(run: OpenRun, relation: str | None, n: int, seconds: float) -> dict[str, Any]:
-    deadline = Deadline(seconds)
+def _mined(run: OpenRun, relation: str | None, n: int, deadline: Deadline) -> dict[str, Any]:
     facts = [
         {
             **_fact(run, fact.head, fact.relation, fact.tail),

@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+PATHS = "GET /openapi.json lists the paths"
 LONGEST = 300
 """Characters of a reason; a name of ten thousand characters is not repeated in full."""
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from conjoin.errors import UnknownName, did_you_mean
+from conjoin.errors import did_you_mean
 from conjoin.graph.graph import Graph, Ids, Vocabulary
 from conjoin.serve.http.asking import Asked, answer_together
 from conjoin.serve.http.batching import Batcher
@@ -98,9 +98,10 @@ class Shelf:
 
     def __init__(self, runs: Sequence[OpenRun]) -> None:
         self.runs = {run.name: run for run in runs}
+        self._finders = {run.graph.entities: run.predictor.find_entities for run in runs}
+        self._finders |= {run.graph.relations: run.predictor.find_relations for run in runs}
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="answering")
-        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
-        self._kept: dict[tuple[str, str], Any] = {}
+        self._kept: dict[tuple[str, str], asyncio.Future[Any]] = {}
 
     def __getitem__(self, name: str | None) -> OpenRun:
         if name is None:
@@ -115,25 +116,38 @@ class Shelf:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     async def once(self, run: OpenRun, what: str, work: Callable[[OpenRun], T]) -> T:
-        """Compute something about a run the first time it is wanted; those who want it meanwhile wait."""
+        """Compute something about a run the first time it is wanted; those who want it meanwhile wait.
+
+        Who gives up waiting does not stop the work, or what takes longer than a request may would never be done.
+        """
         key = (run.name, what)
-        async with self._locks.setdefault(key, asyncio.Lock()):
-            if key not in self._kept:
-                self._kept[key] = await self.in_thread(work, run)
-        kept: T = self._kept[key]
+        if key not in self._kept:
+            self._kept[key] = begun = asyncio.ensure_future(self.in_thread(work, run))
+            begun.add_done_callback(lambda done: self._forget_failed(key, done))
+        kept: T = await asyncio.shield(self._kept[key])
         return kept
+
+    def _forget_failed(self, key: tuple[str, str], done: asyncio.Future[Any]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            del self._kept[key]
 
     async def find(self, vocabulary: Vocabulary, word: str) -> int:
         """The id of a name or a label. Only a name is looked up here, what may take long goes to a thread."""
         found = vocabulary.index.get(word)
-        if found is not None:
-            return found
-        try:
-            return await self.in_thread(vocabulary.find, word)
-        except UnknownName as error:
-            reason = f"unknown {vocabulary.kind} {word!r}"
-            hint = str(error).removeprefix(reason).lstrip(". ")
-            raise Refusal(404, reason, hint or f"search with GET /v1/{_SEARCH[vocabulary.kind]}?q=") from error
+        return await self.in_thread(self._look_up, vocabulary, word) if found is None else found
+
+    def _look_up(self, vocabulary: Vocabulary, word: str) -> int:
+        matches = vocabulary.matching(word)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            names = ", ".join(vocabulary.names[i] for i in matches[:NAMED])
+            hint = f"{len(matches)} have that label: use one of the names {names}"
+        else:
+            near = dict.fromkeys(match.label for match in self._finders[vocabulary](word, NAMED))
+            search = f"search with GET /v1/{_SEARCH[vocabulary.kind]}?q="
+            hint = f"Did you mean {' or '.join(near)}?" if near else search
+        raise Refusal(404, f"unknown {vocabulary.kind} {word!r}", hint)
 
     async def close(self) -> None:
         for run in self.runs.values():
@@ -142,6 +156,8 @@ class Shelf:
 
 
 _SEARCH = {"entity": "entities", "relation": "relations"}
+NAMED = 3
+"""Names that a refusal offers instead."""
 
 
 def open_shelf(folders: Sequence[Path], *, settings: Settings, weights: str | None = None) -> Shelf:

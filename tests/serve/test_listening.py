@@ -1,0 +1,130 @@
+"""Clients that do not behave, on real sockets: they stop reading, hang up, crowd in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.serve.served import exchange, listening, rest
+
+from conjoin.progress import Track
+from conjoin.serve.http import listen, reasons
+from conjoin.serve.http.limits import Settings
+from conjoin.serve.http.shelf import OpenRun, open_shelf
+
+PATIENCE = 15.0
+
+
+@pytest.fixture(scope="module")
+def run(lands: Path) -> Path:
+    return lands
+
+
+def request(path: str, *, method: str = "GET", close: bool = True) -> bytes:
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{'Connection: close' if close else 'X: y'}\r\n\r\n".encode()
+
+
+def under_way(address: tuple[str, int]) -> float:
+    """Requests that the service is answering, this one left out."""
+    [found] = re.findall(rb"^conjoin_requests_under_way (\S+)", exchange(address, request("/metrics")), re.MULTILINE)
+    return float(found) - 1
+
+
+def test_head_is_answered_as_get_is_without_the_body(run: Path) -> None:
+    with listening(run, Settings()) as address:
+        for path in ("/healthz", "/v1/runs", "/v1/ask?head=France&relation=borders", "/openapi.json", "/"):
+            got, _, body = exchange(address, request(path)).partition(b"\r\n\r\n")
+            told, _, nothing = exchange(address, request(path, method="HEAD")).partition(b"\r\n\r\n")
+            assert told.startswith(b"HTTP/1.1 200"), path
+            assert (nothing, len(body) > 0) == (b"", True)
+            if "ask" not in path:  # which says how long it took
+                assert re.findall(rb"content-length: \d+", got) == re.findall(rb"content-length: \d+", told)
+        assert exchange(address, request("/v1/none", method="HEAD")).startswith(b"HTTP/1.1 404")
+
+
+def test_who_does_not_read_the_answers_is_cut_off(run: Path) -> None:
+    with (
+        listening(run, Settings(sending_seconds=0.3, rate=1e6, burst=1e6)) as address,
+        socket.create_connection(address, timeout=20) as connection,
+    ):
+        connection.sendall(1_000 * request("/openapi.json", close=False))
+        stuck = time.monotonic() + PATIENCE
+        while under_way(address) == 0 and time.monotonic() < stuck:
+            time.sleep(0.05)
+        while under_way(address) and time.monotonic() < stuck:
+            time.sleep(0.1)
+        assert under_way(address) == 0, "an answer waits for a client that does not read"
+        assert rest(connection).count(b"HTTP/1.1 200") < 1_000
+
+
+def test_a_crowd_is_told_and_who_is_there_already_goes_on(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "CONNECTIONS", 2)
+    with listening(run, Settings()) as address:
+        there = [socket.create_connection(address, timeout=20) for _ in range(2)]
+        for connection in there:
+            connection.sendall(request("/healthz", close=False))
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += connection.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 200")
+        head, _, body = exchange(address, request("/healthz")).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: 1" in head.lower()
+        assert json.loads(body)["error"]["reason"] == "too many connections"
+        there[0].sendall(request("/healthz"))
+        assert rest(there[0]).startswith(b"HTTP/1.1 200")
+        for connection in there:
+            connection.close()
+
+
+def test_mining_stops_when_the_client_has_gone(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    def endless(*_: Any, track: Track, **__: Any) -> Iterator[Any]:
+        began.set()
+        for _step in track(iter(int, 1), "mine", None):
+            time.sleep(0.01)
+        ended.set()
+        yield from ()
+
+    monkeypatch.setattr(reasons, "mine", endless)
+    with listening(run, Settings(seconds=4 * PATIENCE)) as address:
+        with socket.create_connection(address, timeout=20) as connection:
+            connection.sendall(request("/v1/mine"))
+            assert began.wait(PATIENCE)
+        assert ended.wait(PATIENCE), "it goes on for nobody"
+
+
+def test_work_that_outlasts_its_request_is_not_begun_again(run: Path) -> None:
+    begun: list[str] = []
+
+    def slow(one: OpenRun) -> str:
+        begun.append(one.name)
+        time.sleep(0.2)
+        if len(begun) == 1:
+            return "found"
+        raise AssertionError("begun twice")
+
+    async def wanted() -> str:
+        shelf = open_shelf([run], settings=Settings())
+        one = shelf[None]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(shelf.once(one, "what", slow), 0.05)
+        found = await shelf.once(one, "what", slow)
+        with pytest.raises(AssertionError):
+            await shelf.once(one, "other", slow)
+        with pytest.raises(AssertionError):
+            await shelf.once(one, "other", slow)
+        await shelf.close()
+        return found
+
+    assert asyncio.run(wanted()) == "found"
+    assert len(begun) == 3, "what failed is tried again"
