@@ -71,6 +71,11 @@ def test_relation_coordinate_and_run_are_chosen_and_kept_in_the_address(visit: V
     page = visit.open("geometry")
     page.locator(".sphere canvas").wait_for()
     assert page.get_by_role("combobox", name="Relation", exact=True).input_value() == "near"
+    page.get_by_role("combobox", name="Relation", exact=True).fill("")
+    page.keyboard.press("Tab")
+    assert page.get_by_role("combobox", name="Relation", exact=True).input_value() == "near", (
+        "it is drawn, so it is named"
+    )
     page.get_by_role("combobox", name="Relation", exact=True).fill("located")
     page.get_by_role("option").filter(has_text="located in").click()
     page.wait_for_url("**relation=located_in**")

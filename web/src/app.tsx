@@ -32,7 +32,7 @@ function later(load: () => Promise<(props: PageProps) => VNode>): (props: PagePr
 }
 
 function unloaded(): Refused {
-  return new Refused(0, "This page could not be loaded.", "Is `conjoin serve` still running? Where it was updated meanwhile, reload the page.");
+  return new Refused(0, "This page could not be loaded.", "Is “conjoin serve” still running? Where it was updated meanwhile, reload the page.");
 }
 
 const SHOWN: Readonly<Record<Page, (props: PageProps) => VNode>> = {
@@ -106,7 +106,7 @@ export function App(): VNode {
         ) : runs.state === "loading" ? (
           <Loading lines={6} />
         ) : page === null ? (
-          <Nothing title="There is no such page"><a href={link("ask")}>Ask a question instead</a></Nothing>
+          <><h1 class="hidden">Not found</h1><Nothing title="There is no such page"><a href={link("ask")}>Ask a question instead</a></Nothing></>
         ) : !run ? (
           <Nothing title={`No run called ${query["run"] ?? ""} is served here`}>
             Served: {runs.value.runs.map((one, i) => <>{i > 0 && ", "}<a href={href(page, { ...query, run: one.name })}>{one.name}</a></>)}

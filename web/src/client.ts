@@ -54,7 +54,7 @@ export interface Explanation {
   readonly supports: readonly (Fact & { readonly strength: number })[];
   readonly paths: readonly { readonly strength: number | null; readonly steps: readonly Fact[] }[];
 }
-export interface Mined extends Fact { readonly score: number; readonly probability: number | null; readonly rank: number }
+export interface Mined extends Fact { readonly score: number; readonly plausibility: number; readonly probability: number | null; readonly rank: number }
 export interface MapView {
   readonly method: string;
   readonly methods: readonly string[];
@@ -151,7 +151,7 @@ async function send<T>(address: string, request: RequestInit): Promise<T> {
     reply = await fetch(address, { ...request, headers });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Refused(0, "The service does not answer.", "Is `conjoin serve` still running? Start it again, then try once more.");
+    throw new Refused(0, "The service does not answer.", "Is “conjoin serve” still running? Start it again, then try once more.");
   }
   const content: unknown = await reply.json().catch(() => null);
   if (reply.ok) return content as T;

@@ -11,6 +11,7 @@ export interface Route {
 type Wanted = Record<string, string | number | null | undefined>;
 
 const MOVED = "conjoin-moved";
+const PATIENCE = 3000;
 const ROOT = new URL(".", document.baseURI);
 
 export function read(address: Location | URL = location): Route {
@@ -33,8 +34,11 @@ export function href(page: Page, wanted: Wanted = {}): string {
 export function go(address: string, how: "push" | "replace" | "top" = "push"): void {
   if (address === location.href) return;
   const other = read(new URL(address)).page !== read().page;
-  if (how === "replace") history.replaceState(null, "", address);
-  else history.pushState(null, "", address);
+  if (how === "replace") history.replaceState(history.state, "", address);
+  else {
+    keepPlace();
+    history.pushState(null, "", address);
+  }
   dispatchEvent(new Event(MOVED));
   if (how === "top" || other) scrollTo(0, 0);
 }
@@ -43,16 +47,46 @@ export function useRoute(): Route {
   const [route, setRoute] = useState(read);
   useEffect(() => {
     const moved = (): void => setRoute(read());
-    addEventListener("popstate", moved);
+    const back = (): void => { moved(); findPlace(); };
+    let settle = 0;
+    const scrolled = (): void => { clearTimeout(settle); settle = window.setTimeout(keepPlace, 200); };
+    history.scrollRestoration = "manual";
+    findPlace();
+    addEventListener("popstate", back);
+    addEventListener("scroll", scrolled, { passive: true });
     addEventListener(MOVED, moved);
     document.addEventListener("click", followInside);
     return () => {
-      removeEventListener("popstate", moved);
+      clearTimeout(settle);
+      removeEventListener("popstate", back);
+      removeEventListener("scroll", scrolled);
       removeEventListener(MOVED, moved);
       document.removeEventListener("click", followInside);
     };
   }, []);
   return route;
+}
+
+/** Each entry of the history remembers how far down it was read. */
+function keepPlace(): void {
+  history.replaceState({ down: Math.round(scrollY) }, "");
+}
+
+/** Scroll there once what is fetched again has made the page long enough, unless the reader is faster. */
+function findPlace(): void {
+  const down = (history.state as { down?: number } | null)?.down ?? 0;
+  const [entry, until] = [location.href, performance.now() + PATIENCE];
+  const reader = new AbortController();
+  for (const touched of ["wheel", "touchstart", "keydown", "mousedown"]) addEventListener(touched, () => reader.abort(), { once: true, signal: reader.signal, passive: true });
+  const look = (): void => {
+    if (reader.signal.aborted) return;
+    const there = document.documentElement.scrollHeight - innerHeight >= down;
+    const over = location.href !== entry || performance.now() > until;
+    if (!there && !over) { requestAnimationFrame(look); return; }
+    if (there) scrollTo(0, down);
+    reader.abort();
+  };
+  requestAnimationFrame(look);
 }
 
 /** Plain clicks on links to our own pages move without a reload; everything else is the browser's. */

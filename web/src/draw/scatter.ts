@@ -109,7 +109,7 @@ export class Scatter {
   }
 
   look(view: View): void {
-    this.view = { ...view, zoom: Math.min(Math.max(view.zoom, 0.5), 400) };
+    this.view = { ...view, zoom: Math.min(Math.max(view.zoom, 0.02), 400) };
     this.draw();
   }
 

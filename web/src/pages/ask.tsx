@@ -172,7 +172,7 @@ function One({ title, found, ...props }: OneProps): VNode {
   const answered = found.value ?? (stale?.asked === props.asked ? stale : null);
   return (
     <section aria-busy={found.state === "loading"} aria-label={title ? `Answers of ${title}` : "Answers"}>
-      {title && <h2>{title}</h2>}
+      <h2 class={title ? "" : "hidden"}>{title ?? "Answers"}</h2>
       {found.state === "failed" ? (
         <Failure refusal={found.refusal} retry={found.retry} />
       ) : answered ? (
@@ -195,6 +195,7 @@ function Standing({ run, query, link, learn }: PageProps & { learn: (scored: Sco
   if (!scored) return <Loading lines={4} />;
   return (
     <section class="card standing" aria-label="How plausible the fact is">
+      <h2 class="hidden">How plausible it is</h2>
       <p class="lead">
         <b>{scored.head.label}</b> <RelationName {...scored.relation} /> <b>{scored.tail.label}</b> <Badge known={scored.known} />
       </p>

@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { PageProps } from "../app";
 import { get, type Entity, type EntityView, type HeldFact, type Named, type Similar } from "../client";
-import { plural, words } from "../numbers";
+import { count, plural, words } from "../numbers";
 import { Combobox } from "../parts/combobox";
 import { Ego } from "../parts/ego";
 import { Meter, RelationName } from "../parts/marks";
@@ -68,7 +68,7 @@ function One({ run, name, link, theme }: PageProps & { name: string }): VNode {
         <p class="soft">
           {entity.label !== entity.name && <><code>{entity.name}</code>, </>}
           {plural(total, "fact")}
-          {total > facts.length && `, the first ${facts.length} shown`}
+          {total > facts.length && `, the first ${count(facts.length)} shown`}
         </p>
         <p class="links">
           <a href={link("ask", { head: entity.name })}>Ask about it</a>
@@ -125,7 +125,7 @@ function Group({ group, entity, link }: { group: Grouped; entity: Named; link: P
     <div class="group">
       <h3>
         <span class="arrow" title={outward ? "from here" : "to here"}>{outward ? "→" : "←"}</span> <RelationName {...relation} />
-        {facts.length > 1 && <span class="soft"> {facts.length}</span>}
+        {facts.length > 1 && <span class="soft"> {count(facts.length)}</span>}
       </h3>
       <ul class="chips">
         {shown.map((fact, i) => {
@@ -138,7 +138,7 @@ function Group({ group, entity, link }: { group: Grouped; entity: Named; link: P
             </li>
           );
         })}
-        {facts.length > shown.length && <li><button type="button" class="quiet" onClick={() => setAll(true)}>all {facts.length}</button></li>}
+        {facts.length > shown.length && <li><button type="button" class="quiet" onClick={() => setAll(true)}>all {count(facts.length)}</button></li>}
       </ul>
       <a class="ask" href={link("ask", asked)} data-top aria-label={`Ask for more: ${words(relation.label)}`} title="What else may the model know?">ask</a>
     </div>

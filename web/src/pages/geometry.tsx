@@ -65,9 +65,9 @@ function Shown({ run, runs, query, theme, relation }: PageProps & { relation: st
       <h1>Geometry</h1>
       <p class="soft">What a relation does to one complex coordinate, on the Riemann sphere: the equator is the unit circle, 0 the south pole, ∞ the north pole.</p>
       <div class="question geometry-choice">
-        <Combobox label="Relation" value={asked} show={words} source={run.name} find={(text, signal) => findRelations(run.name, text, signal)}
+        <Combobox label="Relation" clearable={false} value={asked} show={words} source={run.name} find={(text, signal) => findRelations(run.name, text, signal)}
           pick={(one) => { if (one) change({ relation: one.name, i: null, j: null, entity: null }); }} />
-        <Combobox label="Circle around" value={left.state === "ready" ? left.value.entity : null} source={run.name} find={(text, signal) => findEntities(run.name, text, signal)}
+        <Combobox label="Circle around" clearable={Boolean(query["entity"])} value={left.state === "ready" ? left.value.entity : null} source={run.name} find={(text, signal) => findEntities(run.name, text, signal)}
           pick={(one) => change({ entity: one?.name ?? null })} />
         <div class="options-row">
           <label>Images <select value={iterates} onChange={(event) => change({ n: event.currentTarget.value === "5" ? null : event.currentTarget.value })}>

@@ -146,6 +146,7 @@ function Missing({ run, relation, link }: { run: string; relation: Relation; lin
   return (
     <section aria-label="Plausible facts that the graph does not hold">
       <h2>Plausible, but not in the graph</h2>
+      <p class="soft hint">Ordered by plausibility: is there room for a further tail, and is it this one? In a calibrated run the probability stands behind it.</p>
       {found.state === "failed" ? (
         <Failure refusal={found.refusal} retry={found.retry} />
       ) : found.state === "loading" ? (
@@ -170,7 +171,8 @@ function Found({ facts, complete, link }: Finds & { link: PageProps["link"] }): 
           <a class="sentence" href={link("ask", { head: one.head.name, relation: one.relation.name, tail: one.tail.name })} data-top>
             {one.head.label} <RelationName {...one.relation} /> {one.tail.label}
           </a>
-          {one.probability !== null ? <Meter share={one.probability} text={percent(one.probability)} title="Calibrated probability" /> : <span class="score">{one.score.toFixed(2)}</span>}
+          <Meter share={one.plausibility} text={one.plausibility < 0.01 ? "< 0.01" : decimals(one.plausibility)} title="Plausibility: the chance that there is a further tail, times this tail's share of the score" />
+          <span class="score" title="Calibrated probability">{one.probability === null ? "" : percent(one.probability)}</span>
         </li>
       ))}
     </ol>

@@ -17,13 +17,15 @@ interface Props {
   readonly source: string;
   readonly find: (text: string, signal: AbortSignal) => Promise<readonly Suggestion[]>;
   readonly pick: (chosen: Named | null) => void;
+  /** False where there is always a value: then an emptied field gets it back. */
+  readonly clearable?: boolean;
   readonly id?: string;
 }
 
 const PAUSE = 120;
 const same = (label: string): string => label;
 
-export function Combobox({ label, value, placeholder = "?", show = same, source, find, pick, id }: Props): VNode {
+export function Combobox({ label, value, placeholder = "?", show = same, source, find, pick, clearable = true, id }: Props): VNode {
   const made = useId();
   const field = id ?? `combobox${made}`;
   const chosen = value ? show(value.label) : "";
@@ -62,7 +64,7 @@ export function Combobox({ label, value, placeholder = "?", show = same, source,
     setOpen(false);
     setHasty(false);
     if (text === chosen) return;
-    if (text.trim() === "") pick(null);
+    if (text.trim() === "" && clearable) pick(null);
     else setText(chosen);
   };
   const key = (event: KeyboardEvent): void => {
@@ -75,7 +77,7 @@ export function Combobox({ label, value, placeholder = "?", show = same, source,
       const option = open && settled ? options[at] : undefined;
       if (option) take(option);
       else if (open && !settled && text.trim() !== "" && text !== chosen) setHasty(true);
-      else if (text.trim() === "" && value) clear();
+      else if (text.trim() === "" && value && clearable) clear();
       if (open || text !== chosen) event.preventDefault();
     } else if (event.key === "Tab" && !event.shiftKey) {
       const option = open && settled && text !== chosen ? options[at] : undefined;
@@ -102,7 +104,7 @@ export function Combobox({ label, value, placeholder = "?", show = same, source,
           spellcheck={false}
           aria-autocomplete="list"
           aria-expanded={open}
-          aria-controls={`${field}-list`}
+          aria-controls={open ? `${field}-list` : undefined}
           aria-activedescendant={open && options[at] ? `${field}-${at}` : undefined}
           placeholder={placeholder}
           value={text}
@@ -113,7 +115,7 @@ export function Combobox({ label, value, placeholder = "?", show = same, source,
           onBlur={leave}
           onKeyDown={key}
         />
-        {value && (
+        {value && clearable && (
           <button type="button" class="quiet clear" aria-label={`Clear ${label.toLowerCase()}`} onClick={() => { clear(); input.current?.focus(); }}>
             ×
           </button>

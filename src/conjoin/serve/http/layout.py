@@ -35,7 +35,7 @@ Points = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Chosen entities (those with most facts first), their places in [-1, 1], degrees and classes."""
+    """Chosen entities (those with most facts first), their places, degrees and classes."""
 
     method: str
     ids: Ids
@@ -118,10 +118,10 @@ def _pca(rows: torch.Tensor) -> Points:
 
 
 def _scaled(points: Points) -> Points:
-    """One scale for both axes; the far 0.1 per cent is drawn at the edge, so that a few do not squeeze the rest."""
+    """One scale for both axes: all but the farthest 0.1 per cent of the coordinates lie in [-1, 1]."""
     centred = points - np.median(points, axis=0) if len(points) else points
     reach = float(np.quantile(np.abs(centred), 0.999)) if len(points) else 1.0
-    return np.clip(centred / (reach or 1.0), -1, 1).astype(np.float32)
+    return (centred / (reach or 1.0)).astype(np.float32)
 
 
 def _classes(run: OpenRun) -> tuple[npt.NDArray[np.uint8], list[dict[str, Any]]]:

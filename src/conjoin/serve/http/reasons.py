@@ -119,6 +119,7 @@ def _mined(run: OpenRun, relation: str | None, n: int, deadline: Deadline) -> di
         {
             **_fact(run, fact.head, fact.relation, fact.tail),
             "score": fact.score,
+            "plausibility": fact.plausibility,
             "probability": fact.probability,
             "rank": fact.rank,
         }

@@ -285,6 +285,7 @@ class Explained(BaseModel):
 
 class MinedShape(Fact):
     score: float
+    plausibility: float
     probability: float | None
     rank: int
 
