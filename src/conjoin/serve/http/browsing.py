@@ -16,7 +16,7 @@ from conjoin.serve.http.layout import Layout, layout_of, stored_methods
 from conjoin.serve.http.limits import Settings, promised
 from conjoin.serve.http.neighbourhood import entity_page
 from conjoin.serve.http.relations import by_frequency, relation_rows
-from conjoin.serve.http.replies import Refusal, Reply
+from conjoin.serve.http.replies import Refusal, Reply, encoded
 from conjoin.serve.http.shelf import OpenRun, Shelf
 from conjoin.serve.http.studies import find_reports, read_report, study_line
 
@@ -60,7 +60,10 @@ def browsing_routes(shelf: Shelf, settings: Settings) -> APIRouter:
         if wanted.format == "binary":
             packed = await shelf.in_thread(layout.packed, wanted.limit)
             return Response(packed, media_type="application/octet-stream")
-        return await shelf.in_thread(lambda: Reply(layout.columns(run, wanted.limit)))
+        if wanted.limit < len(layout.ids):
+            return await shelf.in_thread(lambda: Reply(layout.columns(run, wanted.limit)))
+        whole = await shelf.once(run, f"map {method} as JSON", lambda run: encoded(layout.columns(run, wanted.limit)))
+        return Response(whole, media_type=Reply.media_type)
 
     @router.get("/geometry", response_model=shapes.GeometryShape, summary="A relation on the Riemann sphere")
     async def geometry_of(wanted: Annotated[shapes.GeometryWanted, Query()]) -> Reply:
