@@ -329,3 +329,6 @@ def test_openapi_lists_every_path(client: TestClient) -> None:
     promised = "ask score similar entities entity relations runs explain map mine geometry studies study"
     assert {f"/v1/{word}" for word in promised.split()} <= set(paths)
     assert set(paths["/v1/ask"]) == {"get", "post"}
+    kinds = paths["/v1/map"]["get"]["responses"]["200"]["content"]
+    assert set(kinds) == {"application/json", "application/octet-stream"}
+    assert "security" not in paths["/v1/ask"]["get"]

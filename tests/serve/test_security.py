@@ -109,6 +109,9 @@ def test_a_token_opens_the_interface_and_nothing_else_does(run: Path) -> None:
         for path in ("/", "/healthz", "/readyz"):
             assert client.get(path).status_code == 200
         assert client.get(ASK, headers={"authorization": f"bearer {TOKEN}"}).status_code == 200
+        described = client.get("/openapi.json", headers={"authorization": f"Bearer {TOKEN}"}).json()["paths"]
+        assert described["/v1/runs"]["get"]["security"] == [{"HTTPBearer": []}]
+        assert "security" not in described["/healthz"]["get"]
         address = {"authorization": f"Bearer {TOKEN}", "host": "192.168.0.1:8311"}
         assert client.get(ASK, headers=address).status_code == 200
         assert client.get(ASK, headers={**address, "host": "evil.example"}).status_code == 421

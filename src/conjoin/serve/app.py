@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp
@@ -64,9 +65,14 @@ def create_app(shelf: Shelf, settings: Settings | None = None, *, watch: Watch |
         lifespan=_lifespan(shelf, seen, readiness),
         responses={status: {"model": shapes.Problem, "description": text} for status, text in PROBLEMS.items()},
     )
-    app.include_router(prediction_routes(shelf), prefix="/v1")
-    app.include_router(reason_routes(shelf, seconds=chosen.seconds), prefix="/v1")
-    app.include_router(browsing_routes(shelf, chosen), prefix="/v1")
+    # The guard has checked the token by then: this only lets the description say that one is needed.
+    token = [Depends(HTTPBearer(auto_error=False))] if chosen.token else []
+    for routes in (
+        prediction_routes(shelf),
+        reason_routes(shelf, seconds=chosen.seconds),
+        browsing_routes(shelf, chosen),
+    ):
+        app.include_router(routes, prefix="/v1", dependencies=token)
     _add_health(app, seen, readiness)
     app.include_router(page_routes())
     _add_errors(app)

@@ -43,15 +43,15 @@ export function StudiesPage(props: PageProps): VNode {
           <div>
             <p class="lead">Models × datasets, measured the same way.</p>
             <p>A study trains many models on many graphs and compares them, with tests. Its table appears here once there is a report:</p>
-            <pre><code>conjoin study run studies/paper.toml{"\n"}conjoin study report studies/paper.toml{"\n"}conjoin serve RUN --studies FOLDER</code></pre>
+            <pre><code>conjoin study run studies/atlas.toml{"\n"}conjoin study report studies/atlas.toml{"\n"}conjoin serve RUN --studies reports</code></pre>
           </div>
         </div>
       ) : (
         <>
           {studies.length > 1 && (
-            <label>Study <select value={chosen.name} onChange={(event) => go(link("studies", { study: event.currentTarget.value }))}>
-              {studies.map((one) => <option key={one.name} value={one.name}>{one.title || one.name}</option>)}
-            </select></label>
+            <p><label>Study <select value={chosen.name} onChange={(event) => go(link("studies", { ...query, study: event.currentTarget.value }))}>
+              {studies.map((one) => <option key={one.name} value={one.name}>{one.name}</option>)}
+            </select></label></p>
           )}
           <One key={chosen.name} {...props} name={chosen.name} />
         </>
@@ -72,12 +72,10 @@ function One({ name, query, link }: PageProps & { name: string }): VNode {
   if (cells.length === 0) return <Nothing title="This study has no results yet" />;
   return (
     <section aria-label={title}>
-      <div class="title-row">
-        <h2>{title || name}</h2>
-        <label>Measure <select value={measure} onChange={(event) => go(link("studies", { ...query, measure: event.currentTarget.value }), "replace")}>
-          {Object.entries(MEASURES).map(([key, text]) => <option key={key} value={key}>{text}</option>)}
-        </select></label>
-      </div>
+      <h2>{title || name}</h2>
+      <label>Measure <select value={measure} onChange={(event) => go(link("studies", { ...query, measure: event.currentTarget.value }), "replace")}>
+        {Object.entries(MEASURES).map(([key, text]) => <option key={key} value={key}>{text}</option>)}
+      </select></label>
       <div class="scroll" tabIndex={0} role="region" aria-label="Models by datasets">
         <table>
           <thead><tr><th scope="col">Model</th>{datasets.map((one) => <th key={one} scope="col" class="number">{one}</th>)}</tr></thead>
@@ -91,7 +89,7 @@ function One({ name, query, link }: PageProps & { name: string }): VNode {
           </tbody>
         </table>
       </div>
-      <p class="soft">Mean over seeds, with its standard deviation; the best of a dataset is bold. Below it what the paper prints.</p>
+      <p class="soft hint">Test set, mean over seeds; ± is their standard deviation, which one seed does not have. Bold: the best of a dataset, and for MRR what Welch’s test cannot tell from it. The second line is what the paper prints. Point at a number for form, rank and seeds.</p>
       {left_out.length > 0 && <details><summary>{plural(left_out.length, "run")} left out</summary><ul>{left_out.map((one) => <li key={one}>{one}</li>)}</ul></details>}
     </section>
   );

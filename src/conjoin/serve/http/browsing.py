@@ -50,7 +50,9 @@ def browsing_routes(shelf: Shelf, settings: Settings) -> APIRouter:
         chosen = await shelf.in_thread(_found_relations, run, rows, wanted.q.strip(), wanted.limit)
         return Reply({"run": run.name, "total": len(rows), "relations": chosen})
 
-    @router.get("/map", response_model=shapes.MapShape, summary="Entities in two dimensions")
+    binary: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
+
+    @router.get("/map", response_model=shapes.MapShape, responses=binary, summary="Entities in two dimensions")
     async def positions(wanted: Annotated[shapes.MapWanted, Query()]) -> Response:
         run = shelf[wanted.run]
         method = wanted.method or settings.map
