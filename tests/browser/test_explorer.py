@@ -52,15 +52,6 @@ def choose(page: Page, field: str, typed: str, wanted: str) -> None:
     page.keyboard.press("Enter")
 
 
-def until(page: Page, condition: str) -> None:
-    """Wait in steps from here: the page's policy forbids the waiting that Playwright would do inside it."""
-    for _ in range(100):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(50)
-    pytest.fail(f"never: {condition}")
-
-
 def answers(page: Page) -> Locator:
     found = page.locator(".answers > li")
     found.first.wait_for()
@@ -350,55 +341,3 @@ def test_a_service_with_a_token_asks_for_it(visit: Visit) -> None:
     page.get_by_text("Bearer $CONJOIN_TOKEN").first.wait_for()
     assert all("401" in complaint for complaint in visit.complaints)
     visit.complaints.clear()
-
-
-def test_back_leads_to_where_one_was_reading(visit: Visit) -> None:
-    page = visit.open("entity?name=France")
-    page.locator(".alike a").nth(11).wait_for()
-    page.locator(".alike a").last.scroll_into_view_if_needed()
-    down = page.evaluate("scrollY")
-    assert down > 100
-    page.locator(".alike a").last.click()
-    page.get_by_role("heading", level=1, name="France", exact=True).wait_for(state="detached")
-    assert page.evaluate("scrollY") == 0
-    assert page.evaluate("document.activeElement.id") == "content"
-    page.go_back()
-    until(page, f"Math.abs(scrollY - {down}) < 3")
-    page.reload()
-    until(page, f"Math.abs(scrollY - {down}) < 3")
-
-
-def test_tab_takes_a_suggestion_and_goes_on(visit: Visit) -> None:
-    page = visit.open()
-    page.get_by_role("combobox", name="Head").focus()
-    for typed, field in (("Portugal", "relation"), ("borders", "")):
-        with page.expect_response(re.compile(rf"[?&]q={typed}&")):
-            page.keyboard.type(typed)
-        page.locator("[role=option][aria-selected=true]").filter(has_text=typed).wait_for()
-        page.keyboard.press("Tab")
-        if field:
-            until(page, f"document.activeElement.id === '{field}'")
-    answers(page)
-    assert query(page) == {"head": "Portugal", "relation": "borders"}
-    until(page, "document.title === 'Portugal borders ? · Ask · Conjoin'")
-
-
-def test_all_of_many_relations_can_be_reached_and_unfinished_mining_says_so(visit: Visit) -> None:
-    nothing = {"tail": None, "head": None}
-    one = {"train": 1, "valid": 0, "test": 0, "tails_per_head": 1, "heads_per_tail": 1, "cardinality": "1-1"}
-    names = [f"http://example.org/terms#part_{i}" for i in range(1300)]
-    rows = [{"name": name, "label": name, **one, "patterns": [], "ranks": nothing} for name in names]
-    visit.page.route("**/v1/relations?*", lambda route: route.fulfill(json={"total": 1300, "relations": rows}))
-    visit.page.route("**/v1/mine?*", lambda route: route.fulfill(json={"complete": False, "facts": []}))
-    page = visit.open("relations?relation=nowhere")
-    page.get_by_text("No relation is called “nowhere”").wait_for()
-    assert page.locator("tbody tr").count() == 500
-    page.get_by_role("button", name="Show all 1,300").click()
-    page.get_by_role("link", name="part 1299", exact=True).click()
-    page.get_by_role("heading", level=1, name="part 1299").wait_for()
-    page.get_by_text("The time was up before every head was asked").wait_for()
-
-
-def test_an_address_that_goes_too_deep_leads_to_its_page(visit: Visit) -> None:
-    page = visit.open("entity/France?name=Spain")
-    page.get_by_role("heading", level=1, name="Spain").wait_for()

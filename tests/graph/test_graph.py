@@ -165,6 +165,15 @@ def test_a_name_wins_over_a_label() -> None:
     assert Vocabulary("entity", ("a", "b"), ("b", "a")).find("a") == 0
 
 
+def test_accents_may_be_composed_or_not() -> None:
+    composed, apart = "São Tomé", "Sa\u0303o Tome\u0301"
+    for stored, typed in ((composed, apart), (apart, composed)):
+        assert Vocabulary("entity", ("x", stored)).find(typed) == 1
+        assert Vocabulary("entity", ("x", "y"), ("", stored)).find(typed.upper()) == 1
+    both = Vocabulary("entity", (apart, composed))
+    assert [both.find(composed), both.find(apart)] == [1, 0]
+
+
 def test_labels_reach_the_vocabularies() -> None:
     graph = Graph.from_triples(
         FACTS, labels={"a": "Apple", "zz": "?"}, relation_labels={"r": "is"}, name="g", notes=["n"]
