@@ -152,7 +152,7 @@ def test_processes_and_graphics_cards_have_their_places(name: str) -> None:
     words = {*imports(tree), *dotted(tree)}
     if name not in ("processes.py", "learn/shards.py"):
         assert not [word for word in words if word.startswith("torch.distributed")]
-    if name not in ("model/fused.py", "device.py"):
+    if name != "device.py":
         assert not [word for word in words if word.startswith("torch.cuda") or word.endswith(".cuda")]
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import conjoin
 
+ROOT = Path(__file__).resolve().parents[1]
 BLOCKED = (
     "duckdb",
     "optuna",
@@ -24,6 +27,7 @@ BLOCKED = (
 )
 WALL = f"""
 import sys
+import tomllib
 class Wall:
     def __init__(self, finder):
         self.finder = finder
@@ -36,6 +40,7 @@ sys.meta_path[:] = map(Wall, sys.meta_path)
 """A Python in which these packages are not installed."""
 WORK = """
 import sys
+import tomllib
 from pathlib import Path
 import conjoin
 from conjoin.cli import main
@@ -138,3 +143,39 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 def test_the_package_is_typed() -> None:
     assert (Path(conjoin.__file__).parent / "py.typed").exists()
+
+
+def test_the_version_stands_once_for_all() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert cited
+    assert project["version"] == conjoin.__version__ == cited[1]
+
+
+def test_a_notebook_shows_what_things_are_and_not_all_they_hold() -> None:
+    graph = conjoin.load("atlas")
+    model = conjoin.Model("complex", graph.n_entities, graph.n_relations, rank=2)
+    training = conjoin.train(model, graph, conjoin.Recipe(epochs=3))
+    shown = [
+        graph,
+        graph.entities,
+        model,
+        training,
+        conjoin.rank(model, graph, "valid"),
+        conjoin.Predictor(model, graph),
+    ]
+    for value, words in zip(
+        shown,
+        (
+            "Graph(atlas: 2,279 entities, 14 relations, 7,410 / ",
+            "Vocabulary(entity: 2,279 names)",
+            "Model(ComplEx() of rank 2: 2,279 entities, 14 relations, ",
+            "Training(ComplEx() on atlas, 0 of 3 epochs done; ",
+            f"Ranks({2 * len(graph.valid):,} questions, MRR 0.",
+            "Predictor(ComplEx() of rank 2 on Graph(atlas: ",
+        ),
+        strict=True,
+    ):
+        assert repr(value).startswith(words)
+        assert len(repr(value)) < 150
+    assert set(dir(conjoin)) == set(conjoin.__all__)

@@ -29,18 +29,18 @@ def test_what_is_found_can_be_trained_with(tmp_path: Path, monkeypatch: pytest.M
         "--device",
         "cpu",
     )
-    found = conjoin(*search, "--trials", 3, "-o", "found.toml")
+    found = conjoin(*search, "--trials", 3, "-o", "settings/found.toml")
     assert found.code == 0, found.err
     assert found.err.count("valid MRR") == 3
     assert (tmp_path / "runs" / "tune.db").exists()
-    assert tomllib.loads(found.out) == tomllib.loads((tmp_path / "found.toml").read_text(encoding="utf-8"))
+    assert tomllib.loads(found.out) == tomllib.loads((tmp_path / "settings" / "found.toml").read_text(encoding="utf-8"))
     again = conjoin(*search, "--trials", 3, "--json").json
     assert tomllib.loads(found.out)["settings"]["own"]["complex"] == again["settings"]
     train = ("train", "./own", "--form", "complex", "--device", "cpu", "--json")
-    trained = conjoin(*train, "--settings", "found.toml").json
+    trained = conjoin(*train, "--settings", "settings/found.toml").json
     assert trained["epochs"] == again["settings"]["epochs"]
     assert trained["valid"]["mrr"] == again["valid_mrr"]
-    overruled = conjoin(*train, "--settings", "found.toml", "--epochs", 1).json
+    overruled = conjoin(*train, "--settings", "settings/found.toml", "--epochs", 1).json
     assert overruled["epochs"] == 1
 
 

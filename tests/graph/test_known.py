@@ -66,3 +66,10 @@ def test_narrow_integers_do_not_overflow() -> None:
     known = Known.from_queries(queries, n_relations=2_000)  # type: ignore[arg-type]
     assert known.tails_of(2_000_000, 1_999).tolist() == [7]
     assert known.contains(queries).tolist() == [True, True]  # type: ignore[arg-type]
+
+
+@given(queries=QUERIES)
+def test_neighbours_are_the_tails_of_all_relations(queries: list[tuple[int, int, int]]) -> None:
+    known = Known.from_queries(array(queries), n_relations=N_RELATIONS)
+    for head in range(max((h for h, _, _ in queries), default=0) + 2):
+        assert known.neighbours(head).tolist() == sorted({t for h, _, t in queries if h == head})

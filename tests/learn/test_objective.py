@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -19,12 +19,18 @@ from conjoin.learn.on_cpu import gradients_on_cpu
 from conjoin.learn.recipe import Recipe
 
 SPECS = every_spec()
-on_cpu.GROUPED = 3
-"""Small batches are grouped here too; shorter ones go the other way."""
 WAYS = [gradients, gradients_on_cpu]
 # Heads that are tails too, a repeated triple, a loop, a relation three times.
 BATCH = [(0, 0, 1), (1, 3, 0), (0, 0, 1), (2, 0, 2), (5, 1, 0), (0, 3, 5)]
 PENALTIES = {"none": (0.0, 0.0), "n3": (0.3, 0.0), "f2": (0.0, 0.2), "both": (0.3, 0.2)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_batches_are_grouped_too() -> Iterator[None]:
+    """Those shorter than three go the other way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(on_cpu, "GROUPED", 3)
+        yield
 
 
 def recipe(name: str) -> Recipe:

@@ -94,6 +94,17 @@ def test_equal_rows_tie_exactly(dtype: torch.dtype, batch: int) -> None:
     assert torn == []
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("budget", [None, 20_000])
+def test_numbers_of_two_bytes_are_counted_exactly(dtype: torch.dtype, budget: int | None) -> None:
+    """They have no whole number beyond 256 or 2,048 beside the next one."""
+    entities = 5001
+    table = EntityTable((torch.arange(entities) % 3).to(dtype)[:, None], budget=budget)
+    found = table.standing(torch.ones(3, 1, dtype=dtype), torch.arange(3), NOBODY)
+    third = entities // 3
+    assert [part.tolist() for part in found] == [[2 * third, third, 0], [third - 1] * 3, [entities] * 3]
+
+
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_a_score_that_is_not_finite_raises(bad: float, budget: int | None) -> None:

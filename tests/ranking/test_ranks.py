@@ -135,6 +135,22 @@ def test_write_and_read_are_inverse(ranks: Ranks, tmp_path_factory: pytest.TempP
         assert getattr(again, column).tolist() == getattr(ranks, column).tolist()
 
 
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ranks.parquet"
+    SMALL.write(str(path))
+    before = path.read_bytes()
+
+    def full(_: object, place: Path, **__: object) -> None:
+        Path(place).write_bytes(b"PAR1")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", full)
+    with pytest.raises(OSError, match="No space"):
+        SMALL.where(SMALL.better == 0).write(path)
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [before]
+    assert Ranks.read(str(path)).mrr() == SMALL.mrr()
+
+
 def test_the_file_is_plain_parquet(tmp_path: Path) -> None:
     SMALL.write(tmp_path / "ranks.parquet")
     table = pq.read_table(tmp_path / "ranks.parquet")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -19,11 +20,13 @@ from conjoin.report.stats import (
     Answers,
     Interval,
     Moments,
+    Paired,
     Printed,
     h_p,
     holm,
     one_digit,
     paired,
+    paired_by_t,
     welch,
     welch_interval,
     within_digit,
@@ -158,6 +161,15 @@ def test_equal_answers_do_not_differ() -> None:
     assert (found.difference, found.p, found.interval) == (0.0, 1.0, Interval(0.0, 0.0))
     nothing = Answers.of([ranks_of([])])
     assert paired(nothing, nothing) is None
+
+
+@pytest.mark.parametrize("test", [paired, paired_by_t])
+def test_one_triple_decides_nothing(test: Callable[[Answers, Answers], Paired | None]) -> None:
+    better, worse = (Answers.of([ranks_of(places)]) for places in ([1, 1], [9, 9]))
+    assert test(better, worse) is None
+    again = test(*(Answers.of([ranks_of(places)]) for places in ([1, 1, 1, 1], [9, 9, 9, 8])))
+    assert again is not None
+    assert 0 < again.p < 1e-2
 
 
 def test_other_questions_are_refused() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conjoin.cli import options as opt
+from conjoin.cli.runs import default_batch
 from conjoin.cli.screen import Watcher, emit, say, show, show_table
 
 if TYPE_CHECKING:
@@ -160,14 +161,13 @@ def plan(
     from conjoin.plan.plan import make_plan
 
     sizes = _sizes(graph, entities, relations, triples, labels)
-    default = min(1000, max(100, sizes.examples // 100))
     kind, here = _device(device, elsewhere=memory is not None)
     usual = _usual_precision(kind, device if here else None, negatives=negatives, processes=processes)
     recipe = Recipe(optimizer=optimizer, precision=precision or usual)  # type: ignore[arg-type]
     setting = Setting(
         form=form_of(form),
         rank=rank,
-        batch=batch or default,
+        batch=batch or default_batch(sizes.examples),
         optimizer=recipe.optimizer,
         precision=recipe.precision,
         negatives=negatives,

@@ -238,7 +238,7 @@ def settings_for(graph: Graph, form: Form, preset: str | None, file: Path | None
     from conjoin.learn.presets import preset as preset_settings
     from conjoin.learn.search import read_block
 
-    settings: dict[str, Any] = {"epochs": 50, "batch": default_batch(graph)}
+    settings: dict[str, Any] = {"epochs": 50, "batch": default_batch(2 * len(graph.train))}
     if preset:
         settings |= preset_settings(preset, graph.name.casefold(), form)
     if file:
@@ -246,9 +246,9 @@ def settings_for(graph: Graph, form: Form, preset: str | None, file: Path | None
     return settings
 
 
-def default_batch(graph: Graph) -> int:
+def default_batch(examples: int) -> int:
     """A hundredth of the examples, 100 to 1000: small graphs need many steps, large ones full matrices."""
-    return min(1000, max(100, 2 * len(graph.train) // 100))
+    return min(1000, max(100, examples // 100))
 
 
 def train_report(done: RunFolder) -> dict[str, Any]:

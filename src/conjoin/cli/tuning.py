@@ -73,6 +73,7 @@ def tune(
         winner = best(loaded, search)
     text = block(loaded, search, winner)
     if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text + "\n", encoding="utf-8")
     if json:
         settings: dict[str, Any] = {**winner.settings, "epochs": winner.epoch}

@@ -58,10 +58,11 @@ class Moves:
         self.model, self.graph, self.r = model, graph, r
         self.reading = reading_of(model.form, as_mobius=as_mobius)
         if self.reading.drawn is None:
-            train = "" if not isinstance(model.form, FiveStar) else f", or train with --form {_name(model)} --quotient"
-            raise UsageError(
-                f"{self.reading.note} Add --as-mobius to draw the Möbius map of the same a, b, c, d{train} mobius."
+            way_out = (
+                f" Add --as-mobius to draw the Möbius map of the same a, b, c, d, or train with --form {_name(model)}"
+                " --quotient mobius."
             )
+            raise UsageError(self.reading.note + (way_out if isinstance(model.form, FiveStar) else ""))
 
     def __len__(self) -> int:
         form = self.model.form

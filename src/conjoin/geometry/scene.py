@@ -38,7 +38,7 @@ ROLES: dict[str, tuple[Role, ...]] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scene:
-    """One sphere: `map` moves the circle around `place`, the point of `entity`. `weight` is the coordinate's share."""
+    """One sphere: `map` moves the circle around `place`, the point of `entity`."""
 
     map: Mobius
     place: Complexes

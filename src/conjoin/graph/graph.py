@@ -45,6 +45,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.names)
 
+    def __repr__(self) -> str:
+        return f"Vocabulary({self.kind}: {len(self):,} names)"
+
     @cached_property
     def index(self) -> Mapping[str, int]:
         """Name to id."""
@@ -102,6 +105,8 @@ class Graph:
     Entities that occur only in valid or test are kept: they are candidates, like every other entity.
 
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "d")])
+    >>> graph
+    Graph(graph: 4 entities, 1 relations, 2 / 1 / 1 triples)
     >>> graph.n_entities, graph.n_relations, graph.triples("valid").tolist()
     (4, 1, [[0, 0, 2]])
     >>> graph.queries("valid").tolist()
@@ -119,6 +124,12 @@ class Graph:
     test: Ids
     name: str = "graph"
     notes: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        """Name and sizes: a million names are not for a notebook to print."""
+        triples = " / ".join(f"{len(self.triples(split)):,}" for split in SPLITS)
+        sizes = f"{self.n_entities:,} entities, {self.n_relations:,} relations"
+        return f"Graph({self.name}: {sizes}, {triples} triples)"
 
     @property
     def n_entities(self) -> int:

@@ -58,6 +58,11 @@ class Known:
         i = self._row(np.array([head * self.n_relations + relation]))[0]
         return self.tails[self.starts[i] : self.starts[i + 1]] if i >= 0 else self.tails[:0]
 
+    def neighbours(self, head: int) -> Ids:
+        """The known tails of one head by whatever relation, sorted, each once."""
+        first, stop = np.searchsorted(self.keys, [head * self.n_relations, (head + 1) * self.n_relations])
+        return np.unique(self.tails[self.starts[first] : self.starts[stop]])
+
     def pairs(self, heads: Ids, relations: Ids) -> tuple[Ids, Ids]:
         """All (question number, known tail) pairs of a batch of questions, flat and in order."""
         rows = self._row(heads.astype(np.int64, copy=False) * self.n_relations + relations)

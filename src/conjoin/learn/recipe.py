@@ -29,9 +29,10 @@ class Recipe:
     proportion to (1 + number of facts)^`negatives_power`, 0 being uniform. Ranking stays exact.
     `together` > 1 lets up to so many examples that share head and relation stand side by side in an epoch's order: a
     CPU scores a question once for all its answers in a batch.
-    `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch. With `validate_every` > 0 the
-    validation split is ranked every so many epochs and the best weights are kept beside the last; `patience` > 0
-    stops after so many validations without a better MRR.
+    `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch. `initial_scale` is for the model
+    of a run (`execute`); a `Model` made by hand has its own `scale`. With `validate_every` > 0 the validation split is
+    ranked every so many epochs and the best weights are kept beside the last; `patience` > 0 stops after so many
+    validations without a better MRR.
 
     >>> Recipe(epochs=50, n3=0.05).lr
     0.1

@@ -102,6 +102,10 @@ class Training(Iterator[Epoch]):
         self.costs: list[Tensor] = []
         self._questions = Questions(graph.train, graph.n_relations, batch=recipe.batch, device=model.device)
 
+    def __repr__(self) -> str:
+        done = f"{self.progress.epoch} of {self.recipe.epochs} epochs"
+        return f"Training({self.model.form} on {self.graph.name}, {done} done; every step of this iterator is one)"
+
     @property
     def finished(self) -> bool:
         done = self.progress.epoch >= self.recipe.epochs

@@ -69,6 +69,10 @@ class Model(nn.Module):
         )
         self.relations = nn.Parameter(relations.to(device=device, dtype=dtype))
 
+    def __repr__(self) -> str:
+        sizes = f"{self.n_entities:,} entities, {self.n_relations:,} relations, {self.n_parameters:,} parameters"
+        return f"Model({self.form} of rank {self.rank}: {sizes}, {self.relations.dtype} on {self.device})"
+
     @property
     def n_entities(self) -> int:
         """Rows of the whole table, wherever they are."""

@@ -1,6 +1,6 @@
 """EntityTable: the one seam for everything that grows with the number of entities.
 
-Four verbs: look up, softmax loss, standing, best-k. How they are computed (at once, in chunks; later fused or sharded)
+Four verbs: look up, softmax loss, standing, best-k. How they are computed (at once, in tiles, counted by a kernel)
 is decided here and nowhere else, from sizes alone, so that a run gives the same numbers every time.
 """
 
@@ -27,6 +27,8 @@ EDGE = 96
 """Products have a multiple of this many columns: kernels 4, 6, 8, 12, 16, 24, 32 or 48 columns wide then leave no
 ragged edge, which they would round differently."""
 
+COUNTED = 1 << 24
+"""Scores whose signs float32 adds up exactly."""
 SCORED_TOGETHER = 128
 """Questions that a CPU's products are efficient with."""
 SWEPT = 1 << 21
@@ -180,13 +182,15 @@ class EntityTable(nn.Module):
             target[inside] = scores[inside, t[inside] - first]
         better = torch.zeros_like(t)
         tied = torch.full_like(t, -1)
+        exact = torch.promote_types(q.dtype, torch.float32)
         for first, scores in blocks:
             here = (entity >= first) & (entity < first + scores.shape[1])
             scores[question[here], entity[here] - first] = -torch.inf
             sign = (scores - target[:, None]).sign_()
-            surplus, unequal = sign.sum(dim=1), sign.abs_().sum(dim=1)
-            better += ((surplus + unequal) / 2).long()
-            tied += scores.shape[1] - unequal.long()
+            surplus = sign.sum(dim=1, dtype=exact).long()
+            unequal = sign.abs_().sum(dim=1, dtype=exact).long()
+            better += (surplus + unequal) // 2
+            tied += scores.shape[1] - unequal
         return Standing(better, tied, len(self) - torch.bincount(question, minlength=len(q)))
 
     def _counted(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> Standing:
@@ -253,7 +257,7 @@ class EntityTable(nn.Module):
     def _blocks(self, q: Tensor) -> _Blocks:
         """All scores, in blocks of (B, columns): the number of their first entity, and the scores."""
         columns = self.bytes_allowed // (2 * max(FEWEST, len(q)) * self.weight.element_size())
-        return _Blocks(q, self.weight.detach(), max(EDGE, min(len(self.weight), columns) // EDGE * EDGE))
+        return _Blocks(q, self.weight.detach(), max(EDGE, min(len(self.weight), columns, COUNTED) // EDGE * EDGE))
 
 
 class _Blocks:

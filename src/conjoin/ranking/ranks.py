@@ -45,8 +45,8 @@ class Ranks:
     (1, [2], [1])
     >>> {word: part.mrr() for word, part in ranks.by_direction().items()}["tail"]
     1.0
-    >>> ranks.write(Path("ranks.parquet"))
-    >>> Ranks.read(Path("ranks.parquet")).mrr() == ranks.mrr()
+    >>> ranks.write("ranks.parquet")
+    >>> Ranks.read("ranks.parquet").mrr() == ranks.mrr()
     True
     """
 
@@ -60,6 +60,9 @@ class Ranks:
 
     def __len__(self) -> int:
         return len(self.better)
+
+    def __repr__(self) -> str:
+        return f"Ranks({len(self):,} questions, MRR {self.mrr():.4f})"
 
     def ranks(self, ties: str = "pessimistic") -> Reals:
         """1 + better + the tie policy's share of tied."""
@@ -110,8 +113,8 @@ class Ranks:
         """The questions of each relation, both directions together."""
         return self.by(self.relation)
 
-    def write(self, path: Path, *, questions: Path | None = None) -> None:
-        """One Parquet row per question; `direction` as the word tail or head.
+    def write(self, path: str | Path, *, questions: Path | None = None) -> None:
+        """One Parquet row per question; `direction` as the word tail or head. The file is there whole or not at all.
 
         Many runs answer the same questions. With `questions`, the columns that do not depend on the model go to that
         file, once, and `path` holds better and tied only, a tenth of the size.
@@ -122,21 +125,20 @@ class Ranks:
             return
         asked = table.select(ASKED)
         if not questions.exists():
-            with replacing(questions) as aside:
-                _write_table(asked, aside)
+            _write_table(asked, questions)
         elif not _read_table(questions).equals(asked):
             raise RunError(f"{questions} holds other questions: these ranks belong to another graph")
         counted = table.select(COUNTED)
         _write_table(counted.replace_schema_metadata({QUESTIONS: f"{questions.name} {sha256_of(questions)}"}), path)
 
     @classmethod
-    def read(cls, path: Path) -> Ranks:
+    def read(cls, path: str | Path) -> Ranks:
         """The inverse of `write`. Shared questions are looked for beside the file and in the folders above it."""
-        table = _read_table(path)
+        table = _read_table(Path(path))
         shared = (table.schema.metadata or {}).get(QUESTIONS)
         try:
             if shared is not None:
-                for name, column in _shared_questions(path, shared.decode()).items():
+                for name, column in _shared_questions(Path(path), shared.decode()).items():
                     table = table.append_column(name, column)
             words = table.column("direction").to_pylist()
             numbers = {c: _whole(table.column(c)) for c in COLUMNS if c != "direction"}
@@ -162,10 +164,11 @@ def _whole(column: Any) -> Ids:
     return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
-def _write_table(table: Any, path: Path) -> None:
+def _write_table(table: Any, path: str | Path) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(table, path, compression="zstd", compression_level=19)
+    with replacing(Path(path)) as aside:
+        pq.write_table(table, aside, compression="zstd", compression_level=19)
 
 
 def _read_table(path: Path) -> Any:

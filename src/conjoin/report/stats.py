@@ -134,7 +134,7 @@ class Answers:
 
 
 def paired(a: Answers, b: Answers, *, seed: int = 0, resamples: int = RESAMPLES) -> Paired | None:
-    """Compare two models on the same questions; None where there are no questions.
+    """Compare two models on the same questions; None with fewer than two triples, which have no scatter to judge by.
 
     What is resampled are *triples*, not questions: (h, r, ?) and (?, r, t) are asked of one and the same fact, a model
     that has learnt the fact does well on both, and an interval that took them for independent would be too narrow. p
@@ -166,7 +166,7 @@ def paired_by_t(a: Answers, b: Answers) -> Paired | None:
     if values is None:
         return None
     n, difference = len(a.questions), float(np.mean(values))
-    if len(values) < 2 or np.ptp(values) <= NO_SPREAD:
+    if np.ptp(values) <= NO_SPREAD:
         return Paired(difference, Interval(difference, difference), float(abs(difference) <= NO_SPREAD), n, len(values))
     test = _scipy().ttest_1samp(values, 0.0)
     low, high = test.confidence_interval(0.95)
@@ -174,7 +174,10 @@ def paired_by_t(a: Answers, b: Answers) -> Paired | None:
 
 
 def _triple_differences(a: Answers, b: Answers) -> npt.NDArray[np.float64] | None:
-    """Per triple, the mean difference over its questions, weighed so that their mean is that of all questions."""
+    """Per triple, the mean difference over its questions, weighed so that their mean is that of all questions.
+
+    None with fewer than two triples.
+    """
     if not np.array_equal(a.questions, b.questions):
         raise RunError(f"{OTHER_QUESTIONS}: the two models were ranked on different ones")
     n = len(a.questions)
@@ -183,7 +186,7 @@ def _triple_differences(a: Answers, b: Answers) -> npt.NDArray[np.float64] | Non
     next_triple = np.any(a.questions[1:, :3] != a.questions[:-1, :3], axis=1)
     triple = np.concatenate([[0], np.cumsum(next_triple)])
     sums = np.bincount(triple, weights=a.reciprocal - b.reciprocal)
-    return np.asarray(sums * (len(sums) / n), dtype=np.float64)
+    return np.asarray(sums * (len(sums) / n), dtype=np.float64) if len(sums) > 1 else None
 
 
 def within_half(value: float, *, unit: float) -> Interval:

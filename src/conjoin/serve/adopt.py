@@ -17,7 +17,6 @@ import torch
 from conjoin import __version__
 from conjoin.device import describe
 from conjoin.errors import GraphError, RunError, UsageError
-from conjoin.files import replacing
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import SPLITS, Graph, Ids, Split, Vocabulary
 from conjoin.learn.recipe import Recipe
@@ -153,8 +152,7 @@ def import_pykeen(
         for split in MEASURED:
             ranks = rank(model, part, split, track=track)
             measured[split] = finite(ranks.metrics())
-            with replacing(kept.ranks_file(split)) as aside:
-                ranks.write(aside)
+            ranks.write(kept.ranks_file(split))
         costs = dict.fromkeys(("seconds_per_epoch", "seconds_last_epoch", "seconds_total", "peak_bytes"))
         counts = {"parameters": model.n_parameters, "relation_parameters": model.n_relation_parameters}
         size = {"relation_bytes": model.n_relation_parameters * model.relations.element_size()}

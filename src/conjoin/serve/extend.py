@@ -25,9 +25,8 @@ def extend(graph: Graph, facts: Sequence[Fact], *, labels: Mapping[str, str] | N
 
     Facts that it holds already, in any split, are not repeated. A relation must be known.
     """
-    by_label = _by_label(graph.entities)
     relations = [graph.relations.names[graph.relations.find(r)] for _, r, _ in facts]
-    ends = [tuple(_own_name(graph.entities, by_label, word) for word in (h, t)) for h, _, t in facts]
+    ends = [tuple(_own_name(graph.entities, word) for word in (h, t)) for h, _, t in facts]
     fresh = {word for pair in ends for word in pair} - graph.entities.index.keys()
     entities = _grown(graph.entities, fresh, labels or {})
     places = row_numbers(entities, graph.entities)
@@ -96,19 +95,9 @@ def _moved(triples: Ids, places: Ids) -> Ids:
     return moved
 
 
-def _by_label(vocabulary: Vocabulary) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for i, label in enumerate(vocabulary.labels):
-        if label:
-            found.setdefault(label.casefold(), []).append(i)
-    return found
-
-
-def _own_name(vocabulary: Vocabulary, by_label: Mapping[str, list[int]], word: str) -> str:
+def _own_name(vocabulary: Vocabulary, word: str) -> str:
     """The name that a name or label stands for; a word that is neither is a new name."""
-    if word in vocabulary.index:
-        return word
-    matches = by_label.get(word.casefold(), [])
+    matches = vocabulary.matching(word)
     if len(matches) > 1:
         choices = ", ".join(vocabulary.names[i] for i in matches[:5])
         way_out = f"{len(matches)} have that label: use one of the names {choices}, or another name for a new one."

@@ -14,7 +14,6 @@ from torch import Tensor
 from conjoin import __version__
 from conjoin.device import describe
 from conjoin.errors import Diverged, RunError, UsageError
-from conjoin.files import replacing
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph, Ids
 from conjoin.learn.recipe import Recipe
@@ -181,8 +180,7 @@ def _finish(folded: Predictor, settings: Run, source: RunFolder, kept: RunFolder
     for split in MEASURED:
         ranks = rank(model, folded.graph, split, track=track)
         measured[split] = finite(ranks.metrics())
-        with replacing(kept.ranks_file(split)) as aside:
-            ranks.write(aside)
+        ranks.write(kept.ranks_file(split))
     kept.finish(
         {
             **source.result,

@@ -110,6 +110,9 @@ class Predictor:
         self.model = model.requires_grad_(requires_grad=False)
         self.graph, self.calibration, self.settings = graph, calibration, settings
 
+    def __repr__(self) -> str:
+        return f"Predictor({self.model.form} of rank {self.model.rank} on {self.graph!r})"
+
     def ask(
         self,
         head: str | None,
@@ -201,7 +204,7 @@ class Predictor:
         cosines = table.cosines(table.rows(torch.tensor([e], device=self.model.device))[0])
         cosines[e] = -torch.inf
         best = torch.topk(cosines, min(k, len(table) - 1))
-        linked = self._linked(e)
+        linked = set(self.graph.known.neighbours(e).tolist())
         names = self.graph.entities
         return [
             Answer(names.names[i], names.label(i), cosine, i in linked)
@@ -305,11 +308,6 @@ class Predictor:
             )
             for (a, b, c), score, rank, fact, probability in zip(host.tolist(), *columns, strict=True)
         ]
-
-    def _linked(self, e: int) -> set[int]:
-        """Entities that share a triple with e."""
-        both_directions = range(2 * self.graph.n_relations)
-        return {int(t) for r in both_directions for t in self.graph.known.tails_of(e, r)}
 
     @cached_property
     def _entity_names(self) -> NameIndex:

@@ -1,1 +1,1 @@
-"""Runs, and later the tables over many of them."""
+"""Runs and their folders; studies over many of them."""

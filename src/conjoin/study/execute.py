@@ -18,7 +18,7 @@ from torch import Tensor
 from conjoin import __version__
 from conjoin.device import describe, peak_bytes, reset_peak
 from conjoin.errors import Diverged, RunError, Stopped, StorageError
-from conjoin.files import replacing, sha256_of
+from conjoin.files import sha256_of
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph, Split
 from conjoin.learn.shards import load_shards, newest_shards, save_shards
@@ -70,7 +70,7 @@ QUIETLY = Conduct()
 def execute(
     run: Run,
     graph: Graph,
-    folder: Path,
+    folder: str | Path,
     *,
     conduct: Conduct = QUIETLY,
     resume: bool = True,
@@ -84,10 +84,10 @@ def execute(
     >>> from conjoin.learn.recipe import Recipe
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
     >>> run = Run.of(graph, "complex", rank=4, recipe=Recipe(epochs=2))
-    >>> execute(run, graph, Path("runs/tiny")).result["epochs"]
+    >>> execute(run, graph, "runs/tiny").result["epochs"]
     2
     """
-    kept = RunFolder(folder)
+    kept = RunFolder(Path(folder))
     if run.checksum != graph.checksum:
         raise RunError(f"the run is about another graph than {graph.name}: their checksums differ")
     mesh = current()
@@ -281,10 +281,8 @@ def _measure(training: Training, run: Run, kept: RunFolder, conduct: Conduct) ->
     shared = conduct.questions
     for split, ranks in ranked[versions[run.weights][0]].items():
         questions = shared and shared / f"questions-{split}-{run.checksum[:8]}.parquet"
-        if not current().is_first:
-            continue
-        with replacing(kept.ranks_file(split)) as aside:
-            ranks.write(aside, questions=questions)
+        if current().is_first:
+            ranks.write(kept.ranks_file(split), questions=questions)
     reported = measured[run.weights]
     return {
         "weights": run.weights,

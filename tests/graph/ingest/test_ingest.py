@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
 import signal
@@ -20,9 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conjoin.errors import GraphError, UsageError
+from conjoin.files import sha256_of
 from conjoin.graph.files import flow
 from conjoin.graph.files.report import ReadOptions
-from conjoin.graph.files.store import open_graph, save_graph
+from conjoin.graph.files.store import open_graph, save_graph, write_record
 from conjoin.graph.graph import SPLITS, Graph
 from conjoin.graph.ingest.ingest import ingest
 from conjoin.graph.named.datasets import load
@@ -274,6 +276,20 @@ def test_damage_is_noticed(tmp_path: Path, file: str) -> None:
         open_graph(home)
     place.unlink()
     with pytest.raises(GraphError):
+        open_graph(home)
+
+
+def test_an_array_in_another_version_of_the_format_is_refused(tmp_path: Path) -> None:
+    """A checksum that fits does not make a file ours."""
+    home = ingest([written(tmp_path / "facts.tsv", lines(50))], tmp_path / "graph", memory=MEMORY).folder
+    train = np.load(home / "train.npy")
+    with (home / "train.npy").open("wb") as stream:
+        np.lib.format.write_array(stream, train, version=(2, 0))
+    record = json.loads((home / "graph.json").read_text(encoding="utf-8"))
+    record["files"]["train.npy"] = sha256_of(home / "train.npy")
+    del record["sha256"]
+    write_record(home, record)
+    with pytest.raises(GraphError, match="another version of the format"):
         open_graph(home)
 
 

@@ -129,8 +129,8 @@ def link_files(home: Path, target: Path, files: Iterable[str]) -> None:
 def rows_of(file: Path) -> Iterator[Ids]:
     """The rows of a stored split in pieces, read and not mapped, so that they do not stay in memory."""
     with file.open("rb") as stream:
-        version = np.lib.format.read_magic(stream)
-        assert version == (1, 0)
+        if np.lib.format.read_magic(stream) != (1, 0):
+            raise ValueError(f"{file.name} is an array of another version of the format")
         (n_rows, columns), _, dtype = np.lib.format.read_array_header_1_0(stream)
         for start in range(0, n_rows, CHUNK_ROWS):
             count = min(CHUNK_ROWS, n_rows - start)

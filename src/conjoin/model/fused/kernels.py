@@ -45,7 +45,7 @@ def exponentials(
     above = total - tl.load(score + rows)[:, None]
     value = tl.exp(tl.where(above > HIGHEST, HIGHEST, above))
     value = tl.where((first_entity + columns < entities)[None, :], value, 0.0)
-    tl.store(sums + rows * sums_stride + first_entity // COLUMNS + column_tile, tl.sum(value, axis=1))
+    tl.store(sums + rows.to(tl.int64) * sums_stride + first_entity // COLUMNS + column_tile, tl.sum(value, axis=1))
     if STORE:
         tl.store(place, value.to(p.dtype.element_ty))
 
@@ -60,7 +60,7 @@ def shares(
     total = tl.zeros((COLUMNS,), tl.float32)
     for first in range(0, TILES, COLUMNS):
         at = first + tl.arange(0, COLUMNS)
-        total += tl.load(sums + row * TILES + at, mask=at < TILES, other=0.0)
+        total += tl.load(sums + row.to(tl.int64) * TILES + at, mask=at < TILES, other=0.0)
     z = tl.sum(total, axis=0)
     part = tl.load(weight + row) / z
     tl.store(nll + row, tl.log(z))
