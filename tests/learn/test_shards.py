@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torture.forged import training
 from torture.readers import limited_memory
 
@@ -78,3 +79,25 @@ def test_nothing_of_torch_is_said_beside_the_error(folder: Path, caplog: pytest.
     with pytest.raises(RunError):
         loaded(folder)
     assert not caplog.records
+
+
+def test_what_is_saved_comes_back_and_a_changed_number_is_noticed(folder: Path) -> None:
+    begun = training()
+    next(begun)
+    again = loaded(folder)
+    assert [(epoch.loss, epoch.penalty) for epoch in again] == [(epoch.loss, epoch.penalty) for epoch in begun]
+    for name, tensor in begun.model.state_dict().items():
+        assert torch.equal(again.model.state_dict()[name], tensor)
+    file = folder / "000001" / "shard-00000.safetensors"
+    whole = file.read_bytes()
+    for place in range(len(whole) - 64, len(whole), 5):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(RunError, match="its content does not fit its checksum"):
+            loaded(folder)
+
+
+def test_the_newest_is_that_of_the_highest_epoch_not_of_the_last_word(folder: Path) -> None:
+    for name in ("999999", "1000000"):
+        (folder / name).mkdir()
+        (folder / name / "index.json").touch()
+    assert newest_shards(folder) == folder / "1000000"

@@ -15,7 +15,14 @@ from conjoin.errors import RunError
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.train import Training, train
-from conjoin.learn.weights import load_checkpoint, load_tensors, save_checkpoint, save_tensors
+from conjoin.learn.weights import (
+    load_checkpoint,
+    load_model,
+    load_tensors,
+    save_checkpoint,
+    save_model,
+    save_tensors,
+)
 from conjoin.model.model import Model
 
 GRAPH = Graph.from_triples([("a", "r", "b"), ("b", "r", "c"), ("c", "s", "a")], [("a", "r", "c")])
@@ -116,3 +123,54 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     save_tensors(tmp_path / "d", TENSORS, {})
     with pytest.raises(RunError, match="does not belong to this run"):
         load_checkpoint(tmp_path / "d", training())
+
+
+@pytest.mark.parametrize("best_epoch", [0, 2])
+def test_best_weights_stand_in_a_checkpoint_exactly_where_an_epoch_was_the_best(
+    tmp_path: Path, best_epoch: int
+) -> None:
+    half = training()
+    for _ in range(2):
+        next(half)
+    save_checkpoint(tmp_path / "c", half)
+    load_checkpoint(tmp_path / "c", training())
+    tensors, words = load_tensors(tmp_path / "c")
+    if best_epoch:
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith("best.")}
+    words["progress"]["best_epoch"] = best_epoch
+    save_tensors(tmp_path / "c", tensors, words)
+    with pytest.raises(RunError, match="its best weights are not those of this model"):
+        load_checkpoint(tmp_path / "c", training())
+
+
+def test_a_model_comes_back_and_every_changed_bit_of_it_is_noticed(tmp_path: Path) -> None:
+    path, model = tmp_path / "m.safetensors", Model("complex-conj", 3, 1, rank=2, seed=1)
+    save_model(path, model, model.state_dict(), WORDS)
+    again = Model("complex-conj", 3, 1, rank=2, seed=None)
+    load_model(path, again)
+    assert all(torch.equal(again.state_dict()[name], tensor) for name, tensor in model.state_dict().items())
+    whole, unnoticed = path.read_bytes(), []
+    for place in range(8, len(whole)):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << (place % 8)
+        path.write_bytes(flipped)
+        try:
+            load_model(path, again)
+        except RunError:
+            continue
+        unnoticed.append(place)
+    assert not unnoticed
+
+
+@pytest.mark.parametrize(
+    ("tensors", "said"),
+    [
+        ({}, "it holds nothing"),
+        ({"relations": torch.ones(2, 4)}, "it holds relations"),
+        ({"entities.weight": torch.ones(3, 4), "relations": torch.ones(2, 6)}, r"relations has the shape \(2, 6\)"),
+    ],
+)
+def test_weights_of_another_model_are_refused(tmp_path: Path, tensors: dict[str, torch.Tensor], said: str) -> None:
+    save_tensors(tmp_path / "m", tensors, WORDS)
+    with pytest.raises(RunError, match=said):
+        load_model(tmp_path / "m", Model("complex", 3, 1, rank=2, seed=None))

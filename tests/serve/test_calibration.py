@@ -81,6 +81,12 @@ def test_few_facts_are_no_certainty() -> None:
     assert 0 < curve(np.array([-9.0]))[0] < 1e-5
 
 
+def test_where_every_candidate_is_a_fact_both_ways_say_the_same() -> None:
+    for method in ("isotonic", "platt"):
+        curve = fit(np.array([1.0, 2.0, 3.0]), np.ones(3), np.ones(3), method)  # type: ignore[arg-type]
+        assert curve(np.array([-9.0, 2.0, 9.0])) == pytest.approx([4 / 5] * 3)
+
+
 def test_numbers_of_reliability() -> None:
     p, truth, weight = np.array([0.1, 0.1, 0.9, 0.8]), np.array([0.0, 1.0, 1.0, 0.0]), np.array([3.0, 1.0, 1.0, 1.0])
     found = reliability(p, truth, weight)

@@ -78,10 +78,12 @@ def load_model(path: Path, model: Model) -> None:
         digest.update(json.dumps(words, sort_keys=True).encode())
         wanted = {TABLE: (len(model.entities), 2 * model.rank), "relations": tuple(model.relations.shape)}
         names = sorted(stored.keys())
+        if names != sorted(wanted):
+            raise RunError(f"{path} does not fit its run: it holds {' and '.join(names) or 'nothing'}")
         for name in names:
             rows = stored.get_slice(name)
             shape = tuple(rows.get_shape())
-            if wanted.get(name) != shape or names != sorted(wanted):
+            if wanted[name] != shape:
                 raise RunError(f"{path} does not fit its run: {name} has the shape {shape}")
             size = max(1, BLOCK_BYTES // (4 * shape[1]))
             for start in range(0, max(1, shape[0]), size):

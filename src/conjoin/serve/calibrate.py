@@ -148,7 +148,8 @@ def _draw(predictor: Predictor, queries: Ids, fitting: Fitting, chance: torch.Ge
 def fit(scores: Reals, truth: Reals, weight: Reals, method: Method) -> Curve:
     """A curve from scores to the weighted share of facts.
 
-    Steps stay below (n + 1) / (n + 2) for n facts: that all of few facts were true is no certainty.
+    Steps stay below (n + 1) / (n + 2) for n facts: that all of few facts were true is no certainty. A sigmoid has just
+    that value where every candidate is a fact.
     """
     try:
         from sklearn.isotonic import IsotonicRegression
@@ -161,6 +162,8 @@ def fit(scores: Reals, truth: Reals, weight: Reals, method: Method) -> Curve:
         most = (y.sum() + 1) / (y.sum() + 2)
         steps = IsotonicRegression(y_min=LEAST, y_max=most, out_of_bounds="clip").fit(x, y, sample_weight=w)
         return Steps(np.asarray(steps.X_thresholds_, np.float64), np.asarray(steps.y_thresholds_, np.float64))
+    if y.all():
+        return Sigmoid(0.0, float(np.log(y.sum() + 1)))
     line = LogisticRegression(C=1e6, max_iter=1000).fit(x[:, None], y, sample_weight=w)
     return Sigmoid(float(line.coef_[0, 0]), float(line.intercept_[0]))
 
