@@ -154,6 +154,20 @@ def test_paired_p_agrees_with_flipping_signs() -> None:
     assert found.p == pytest.approx(np.mean(flipped >= abs(differences.mean())), abs=0.015)
 
 
+def test_intervals_leave_out_a_fortieth_on_either_side() -> None:
+    generator = np.random.default_rng(5)
+    a, b = (generator.integers(1, 9, 600) for _ in range(2))
+    differences = (1 / a - 1 / b).reshape(-1, 2).mean(1)
+    half = scipy.stats.t.ppf(0.975, 299) * differences.std(ddof=1) / math.sqrt(300)
+    answers = [Answers.of([ranks_of(places.tolist())]) for places in (a, b)]
+    by_t, drawn = paired_by_t(*answers), paired(*answers)
+    assert by_t is not None
+    assert drawn is not None
+    assert (by_t.interval.low, by_t.interval.high) == pytest.approx(differences.mean() + np.array([-half, half]))
+    assert by_t.p == drawn.p
+    assert drawn.interval.high - drawn.interval.low == pytest.approx(2 * half, rel=0.08)
+
+
 def test_equal_answers_do_not_differ() -> None:
     same = Answers.of([ranks_of([1, 2, 3, 4])])
     found = paired(same, same)
