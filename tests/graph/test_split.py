@@ -4,8 +4,10 @@ import hashlib
 import random
 import re
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from conjoin.errors import GraphError, UsageError
 from conjoin.graph import split as splitting
 from conjoin.graph.files.folder import read_graph
 from conjoin.graph.graph import SPLITS, Graph, Split
+from conjoin.graph.holdout import bands
 from conjoin.graph.split import parse_size, split_graph, write_split
 
 Triple = tuple[str, str, str]
@@ -342,3 +345,24 @@ def test_names_that_are_no_text_and_folders_that_are_files(tmp_path: Path) -> No
         with pytest.raises(GraphError, match="not valid Unicode"):
             write_split(Graph.from_triples([("a", "r", broken)]), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_pairs_stay_whole_where_their_keys_are_equal() -> None:
+    """Sixty-four bits hardly ever meet; here they all do."""
+    chance = np.random.default_rng(0)
+    triples = np.unique(chance.integers(0, (6, 3, 6), (80, 3)), axis=0)
+    found = bands(lambda: iter([triples]), np.zeros(6, np.uint64), n_triples=len(triples))
+    pairs = []
+    for groups in found:
+        for start, stop in pairwise(groups.starts):
+            ends = {frozenset((groups.heads[i], groups.tails[i])) for i in range(start, stop)}
+            assert len(ends) == 1
+            pairs += ends
+    assert sorted(map(sorted, pairs)) == sorted(map(sorted, {frozenset((h, t)) for h, _, t in triples.tolist()}))
+
+
+def test_a_group_larger_than_wanted_is_not_taken_from_another_split() -> None:
+    twins = [(f"e{i}", r, f"e{j}") for i in range(6) for j in range(i) for r in ("likes", "knows")]
+    parted = split_graph(Graph.from_triples(twins), valid=1, test=2)
+    assert [len(parted.triples(split)) for split in SPLITS] == [len(twins) - 4, 2, 2]
+    assert len(held(parted)) == 4

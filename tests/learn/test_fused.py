@@ -229,3 +229,17 @@ def test_spans_of_an_epoch_train_as_the_epoch_does() -> None:
 
     for found, wanted in zip(trained(8), trained(22), strict=True):
         assert torch.equal(found, wanted)
+
+
+def test_a_training_that_was_stopped_may_begin_with_a_later_step() -> None:
+    recipe = Recipe(batch=4, lr=0.1, precision="tf32")
+    asked = questions(13, 2, 12, seed=1)
+
+    def trained(part: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        model = Model("complex", 13, 2, rank=4, scale=0.3, device=DEVICE)
+        step = FusedStep(model, recipe, optimizer_for(model, recipe), tile=SMALL)
+        assert len(step.batches(part)) > number
+        return step(number).clone(), model.entities.weight.detach()
+
+    for found, wanted in zip(trained(asked, 2), trained(asked[8:], 0), strict=True):
+        assert torch.equal(found, wanted)

@@ -38,10 +38,10 @@ def everyone(model: Model, t: Tensor) -> Sample:
     return Sample(torch.arange(len(model.entities)), torch.zeros(len(model.entities)), torch.zeros(len(t)))
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.1])
+@pytest.mark.parametrize(("n3", "f2"), [(0.0, 0.0), (0.1, 0.0), (0.0, 0.1)])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_tiles_and_a_full_sample_end_where_the_plain_step_does(optimizer: str, penalty: float) -> None:
-    settings = {"optimizer": optimizer, "n3": penalty, "batch": 8, "lr": 0.05}
+def test_tiles_and_a_full_sample_end_where_the_plain_step_does(optimizer: str, n3: float, f2: float) -> None:
+    settings = {"optimizer": optimizer, "n3": n3, "f2": f2, "batch": 8, "lr": 0.05}
     plain, tiled, sampled = model_of(), model_of(budget=200), model_of()
     steps = [
         Step(plain, Recipe.from_mapping(settings)),

@@ -63,6 +63,26 @@ def test_corruptions_are_unknown_and_stand_for_all_of_them(run: Path, graph: Gra
     assert draw(predictor, "valid", Fitting(ratio=3)).score.shape == (len(queries), 4)
 
 
+def test_the_best_corruptions_are_all_there_and_a_few_stand_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(0)
+    facts = [(f"e{h}", f"r{r}", f"e{t}") for h, r, t in chance.integers(0, (200, 2, 200), (600, 3)).tolist()]
+    large = Graph.from_triples(facts[:560], facts[560:])
+    predictor = Predictor(conjoin.Model("complex", large.n_entities, 2, rank=4, scale=1.0), large)
+    monkeypatch.setattr("conjoin.serve.calibrate.HARD", 5)
+    monkeypatch.setattr("conjoin.serve.calibrate.EASY", 7)
+    sample = draw(predictor, "valid", Fitting())
+    for (h, r, _), scores, weight, shown in zip(
+        large.queries("valid").tolist(), sample.score, sample.weight, sample.shown, strict=True
+    ):
+        found, known = predictor.scores(Asked(h, r, None))
+        unknown = np.sort(np.delete(found, known))[::-1]
+        assert scores[1:6] == pytest.approx(unknown[:5], abs=1e-4)
+        assert (scores[6:] < scores[5]).all()
+        assert weight == pytest.approx([1.0] * 6 + [(len(unknown) - 5) / 7] * 7)
+        assert shown.sum() == 10
+        assert scores[shown].min() > scores[~shown].max()
+
+
 @pytest.mark.parametrize("method", ["isotonic", "platt"])
 def test_a_fit_finds_the_share_of_facts(method: str) -> None:
     chance = np.random.default_rng(0)
@@ -111,6 +131,8 @@ def test_relations_have_their_own_curve_or_the_pooled_one(run: Path, graph: Grap
     following = graph.relations.index["next"]
     assert set(calibration.own) == {following, following + graph.n_relations}
     assert calibration.about["own_curves"] == 2
+    own = [calibrate(open_run(run), Fitting(method="platt", fewest=fewest)).about["own_curves"] for fewest in (10, 11)]
+    assert own == [2, 0], "it has ten facts in valid"
     half = np.array([graph.relations.index["half"]])
     score = np.array([2.0])
     assert calibration.probabilities(half, score) == calibration.pooled(score)
@@ -141,7 +163,7 @@ def test_answers_of_a_calibrated_run_have_a_probability(own_run: RunFolder, grap
     calibration = calibrate(open_run(own_run.path), SMALL)
     file = write_calibration(own_run, graph, calibration, weights="last")
     predictor = open_run(own_run.path)
-    for question in (("n00", "next", None), (None, "half", "n03"), ("n01", None, "n07")):
+    for question in (("n00", "next", None), (None, "next", "n03"), (None, "half", "n03"), ("n01", None, "n07")):
         for answer in predictor.ask(*question, k=40):
             if answer.known:
                 assert answer.probability is None
