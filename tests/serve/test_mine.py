@@ -110,6 +110,8 @@ def test_the_least_probable_are_left_out() -> None:
     likely = [fact for fact in calibrated if fact.probability is not None and fact.probability >= 0.6]
     found = list(mine(predictor_of(graph, calibration=curves), n=5, min_probability=0.6))
     assert 5 < len(likely) < len(calibrated)
+    everything = list(mine(predictor_of(graph, calibration=curves), n=500, min_probability=0.6))
+    assert [replace(fact, rank=0) for fact in everything] == [replace(fact, rank=0) for fact in likely]
     assert [replace(fact, rank=0) for fact in found] == [replace(fact, rank=0) for fact in likely[:5]]
 
 
