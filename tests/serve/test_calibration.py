@@ -103,7 +103,7 @@ def test_few_facts_are_no_certainty() -> None:
 
 def test_where_every_candidate_is_a_fact_both_ways_say_the_same() -> None:
     for method in ("isotonic", "platt"):
-        curve = fit(np.array([1.0, 2.0, 3.0]), np.ones(3), np.ones(3), method)  # type: ignore[arg-type]
+        curve = fit(np.array([1.0, 2.0, 3.0]), np.ones(3), np.ones(3), method)
         assert curve(np.array([-9.0, 2.0, 9.0])) == pytest.approx([4 / 5] * 3)
 
 
