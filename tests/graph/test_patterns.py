@@ -127,3 +127,8 @@ def test_leaks_equal_the_obvious_search(train: list[Triple], test: list[Triple])
         assert leaks.parallel[i] == any((a, b) == (h, t) for a, _, b in train)
         assert leaks.symmetric[i] == (r in back and (r, r) in mirrored)
         assert leaks.inverse[i] == any(s != r and (r, s) in mirrored for s in back)
+
+
+def test_fewer_than_one_and_a_half_partners_are_one() -> None:
+    facts = [(f"h{i % 5}", "r", f"t{i}") for i in range(7)]
+    assert kinds(facts) == {"r": "1-1"}

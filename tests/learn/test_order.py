@@ -51,6 +51,15 @@ def test_answers_and_places_of_a_group_are_drawn_anew() -> None:
     assert len(first_groups) == 5
 
 
+def test_groups_stand_in_any_order_and_are_no_longer_than_wanted() -> None:
+    queries = torch.tensor([[max(0, number - 2), 0, number] for number in range(60)])
+    runs = [groups_of(queries[order_of(queries, 2, source(seed)), :2]) for seed in range(20)]
+    assert all(run != sorted(run) for run in runs)
+    assert sum(((0, 0), 3) in run for run in runs) < 5, (
+        "three examples of one question are two groups, which seldom meet"
+    )
+
+
 def test_apart_is_the_order_of_before() -> None:
     queries = torch.arange(30).reshape(10, 3)
     assert torch.equal(order_of(queries, 1, source()), torch.randperm(10, generator=source()))

@@ -159,3 +159,23 @@ def test_going_on_with_a_graph_that_has_grown(run: Path, tmp_path: Path) -> None
         conjoin.execute(fresh, grown, tmp_path / "none2", initial=rows)
     with pytest.raises(UsageError, match="no name in common"):
         rows_for(before, Graph.from_triples([("x", "y", "z")]), seed=0, scale=1e-3)
+
+
+def test_a_relation_that_is_gone_leaves_the_rows_of_the_others(run: Path) -> None:
+    before = open_run(run)
+    names, relations = before.graph.entities.names, before.graph.relations.names
+    assert len(relations) > 1
+    for kept, name in enumerate(relations):
+        rows = rows_for(before, Graph.from_triples([(names[0], name, names[1])]), seed=0, scale=1e-3)["relations"]
+        assert torch.equal(rows, before.model.relations[[kept, kept + len(relations)]])
+
+
+def test_a_sample_of_the_background_stands_for_all_of_it(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conjoin.serve.fold.BACKGROUND", 7)
+    before = open_run(run)
+    graph = extend(before.graph, [("new", before.graph.relations.names[0], before.graph.entities.names[0])])
+    fresh = np.array([graph.entities.index["new"]])
+    model = conjoin.Model(before.model.form, graph.n_entities, graph.n_relations, rank=before.model.rank)
+    objective = _Objective(model.requires_grad_(requires_grad=False), graph, fresh, recipe=conjoin.Recipe(), seed=0)
+    assert len(objective.level) == 7
+    assert objective.weight * 7 == 2 * len(before.graph.train)
