@@ -352,7 +352,7 @@ def test_pairs_stay_whole_where_their_keys_are_equal() -> None:
     chance = np.random.default_rng(0)
     triples = np.unique(chance.integers(0, (6, 3, 6), (80, 3)), axis=0)
     found = bands(lambda: iter([triples]), np.zeros(6, np.uint64), n_triples=len(triples))
-    pairs = []
+    pairs: list[frozenset[int]] = []
     for groups in found:
         for start, stop in pairwise(groups.starts):
             ends = {frozenset((groups.heads[i], groups.tails[i])) for i in range(start, stop)}

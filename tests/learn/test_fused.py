@@ -195,7 +195,7 @@ def test_a_cpu_rounds_the_factors_of_gradients_only(monkeypatch: pytest.MonkeyPa
     for precision in ("fp32", "bf16"):
         model = Model("5star-conj", 40, 2, rank=6, seed=1, scale=0.5)
         before = model.entities.weight.detach().clone()
-        step = Step(model, Recipe(precision=precision, batch=4, optimizer="sgd", lr=0.1, n3=0.01))  # type: ignore[arg-type]
+        step = Step(model, Recipe(precision=precision, batch=4, optimizer="sgd", lr=0.1, n3=0.01))
         losses[precision] = step(batch)
         moved[precision] = model.entities.weight.detach() - before
     assert torch.equal(losses["fp32"], losses["bf16"])
