@@ -69,7 +69,7 @@ def test_a_loss_on_one_pattern_is_found_there(tmp_path: Path) -> None:
     assert {test.tied.row.name for test in found.tests} == {"tied"}, "another layout is another model"
     assert by_group["symmetric"].verdict(0.05) == "loses"
     assert by_group["symmetric"].paired.difference == pytest.approx((1 / 4 + 1 / 5 - 1 - 1 / 2) / 2, abs=0.02)
-    assert by_group["inverse"].verdict(0.05) == "no difference"
+    assert by_group["inverse"].verdict(0.05) == "not told apart"
     assert by_group["inverse"].paired.difference == 0
     assert by_group[EVERYTHING].paired.triples == len(load(GRAPH).test)
     assert [table.title for table in pattern_section(findings, found).tables]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from tests.report.fabricated import finished, ranks_of
 from conjoin.algebra.notation import parse
 from conjoin.files import write_json
 from conjoin.graph.named.catalogue import dataset as catalogued
-from conjoin.report.stats import Moments
+from conjoin.report.stats import Interval, Moments, Paired
 from conjoin.study.narrow import narrow
 from conjoin.study.study import Study
 
@@ -27,8 +29,9 @@ sys.path.insert(0, str(ROOT / "scripts"))
 pytest.importorskip("scipy", reason="results are tested with SciPy: pip install 'conjoin[study]'")
 
 import write_results  # noqa: E402
-from results_contrast import welch_interval_of_means  # noqa: E402
+from results_contrast import Evidence, welch_interval_of_means  # noqa: E402
 from results_costs import memory_examples  # noqa: E402
+from results_summary import renewed  # noqa: E402
 
 SEEDS = (0, 1, 2)
 COMMAND = re.compile(r"conjoin study run (studies/\S+) --only ([^`\s]+)(?: --seeds ([^`\s]+))?")
@@ -68,9 +71,14 @@ def ran(place: Path, dataset: str, row: str, mrrs: Sequence[float], *, study: st
 
 
 def verdict(page: str, title: str) -> str:
-    found = re.search(rf"^\| {re.escape(title)} \| (\w+) \|$", page, re.MULTILINE)
+    return glance(page, title)[0]
+
+
+def glance(page: str, title: str) -> tuple[str, str]:
+    """Verdict and short words in the table at the top."""
+    found = re.search(rf"^\| {re.escape(title)} \| (\w+) \| ([^|]*) \|$", page, re.MULTILINE)
     assert found, title
-    return found[1]
+    return found[1], found[2]
 
 
 def section(page: str, title: str) -> str:
@@ -87,7 +95,10 @@ def test_the_page_is_what_the_results_say() -> None:
 
 def test_without_results_all_is_open_and_every_command_selects_runs(place: Path) -> None:
     page = write_results.page(place)
-    assert set(re.findall(r"^\| [^|]+ \| (confirmed|refuted|mixed|open) \|$", page, re.MULTILINE)) == {"open"}
+    told = dict(re.findall(r"^\| ([^|]+) \| (proved|confirmed|refuted|mixed|open) \| [^|]+ \|$", page, re.MULTILINE))
+    assert told.pop(TWIN) == "proved"
+    assert len(told) > 10
+    assert set(told.values()) == {"open"}
     assert "in 0 of 35 cells" in page
     assert "Exceptions so far: none." in page
     assert "| YAGO3-10 | complex (ComplEx) | data not here |" in page
@@ -152,10 +163,18 @@ def test_a_small_study_is_judged_apart(place: Path, proper: list[float], publish
 
 def test_few_seeds_do_not_decide_by_questions_alone(place: Path) -> None:
     """Two runs of one model differ on their questions: what the paper prints of seeds' scatter widens the interval."""
-    title = "Tying costs no quality at equal settings"
-    ran(place, "FB15K", "5star", [0.812], better=3)
-    ran(place, "FB15K", "5star-conj", [0.807], better=4)
-    assert verdict(write_results.page(place), title) == "open"
+    ran(place, "FB15K", "5star", [0.812])
+    ran(place, "FB15K", "5star-conj", [0.807, 0.807])
+    found = Evidence.read(place / "studies").contrast("FB15K", "5star-conj", "5star")
+    assert found is not None
+    sure = Paired(-0.005, Interval(-0.0052, -0.0048), 1e-9, 400, 200)
+    found = replace(found, difference=-0.005, questions=sure)
+    reach = math.hypot(0.0002, 1.96 * 0.002 * math.sqrt(1 / 2 + 1))
+    assert found.noise == 0.002, "the larger of the printed deviations, 1e-3 and 2e-3"
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == pytest.approx((-0.005 - reach, -0.005 + reach))
+    assert found.no_worse(0.003) == "open"
+    assert replace(found, questions=None).no_worse(0.003) == "open"
 
 
 def test_a_difference_that_no_seed_explains_decides(place: Path) -> None:
@@ -169,13 +188,27 @@ TWIN = "Complεx is tying: conjugation itself does nothing"
 
 
 @pytest.mark.parametrize(
-    ("twin", "expected"),
-    [(about(0.4756), "confirmed"), (about(0.465), "refuted"), ([0.47, 0.475, 0.48], "open")],
+    ("twin", "expected", "runs"),
+    [
+        (about(0.4756), "proved", "equal to within .003 in 1 of 1 cases"),
+        (about(0.465), "refuted", "not equal in 1 of 1 cases (WN18RR)"),
+        ([0.47, 0.475, 0.48], "proved", "undecided in 1 of 1 cases"),
+    ],
 )
-def test_the_twin(place: Path, twin: list[float], expected: str) -> None:
+def test_the_twin(place: Path, twin: list[float], expected: str, runs: str) -> None:
+    """The algebra proves it: runs that cannot tell do not make it less sure, runs that contradict it do."""
     ran(place, "WN18RR", "complex-conj", about(0.475))
     ran(place, "WN18RR", "complex-twin", twin)
-    assert verdict(write_results.page(place), TWIN) == expected
+    page = write_results.page(place)
+    assert glance(page, TWIN) == (expected, f"by algebra, held by tests; runs: {runs}")
+    assert ("no run contradicts it" in section(page, TWIN)) == (expected == "proved")
+
+
+def test_a_small_p_between_two_names_of_one_model_is_said(place: Path) -> None:
+    ran(place, "WN18RR", "complex-conj", [0.475], better=3)
+    ran(place, "WN18RR", "complex-twin", [0.474], better=4)
+    told = section(write_results.page(place), TWIN)
+    assert "The paired test tells the two apart on WN18RR (p = " in told
 
 
 def test_cases_for_and_against_are_mixed(place: Path) -> None:
@@ -185,8 +218,71 @@ def test_cases_for_and_against_are_mixed(place: Path) -> None:
         ran(place, dataset, "5star-conj", about(tied))
     page = write_results.page(place)
     assert verdict(page, title) == "mixed"
-    assert "no worse by .003 in 1 of 2 cases (WN18RR 5star-conj)" in section(page, title)
+    assert "not worse by more than .003 in 1 of 2 cases (WN18RR 5star-conj)" in section(page, title)
     assert "worse by more than .003 in 1 of 2 cases (FB15K 5star-conj)" in section(page, title)
+
+
+NO_WORSE, BETTER = ["confirmed", "confirmed", "refuted"], ["confirmed", "refuted", "refuted"]
+ABLATIONS = {
+    "With settings of its own 5★ε is no worse than 5★E": ("5star-conj-tuned", "5star", NO_WORSE),
+    "Penalising half of the numbers is worse than tying them": ("5star-conj", "5star-halfreg", BETTER),
+    "Negative conjugation is as good as positive": ("5star-neg", "5star-conj", NO_WORSE),
+    "Conjugates belong on the diagonals": ("5star-conj", "5star-horiz", BETTER),
+}
+
+
+def test_what_the_paper_says_of_its_ablations(place: Path) -> None:
+    """The first row is better than the second, then equal, then worse."""
+    apart = {"FB15K": 0.03, "WN18": 0.0001, "WN18RR": -0.01}
+    for dataset, gain in apart.items():
+        for row in ("5star", "5star-conj"):
+            ran(place, dataset, row, about(0.8))
+        for row in ("5star-conj-tuned", "5star-neg"):
+            ran(place, dataset, row, about(0.8 + gain))
+        for row in ("5star-halfreg", "5star-horiz"):
+            ran(place, dataset, row, about(0.8 - gain))
+    page = write_results.page(place)
+    for title, (first, second, expected) in ABLATIONS.items():
+        told = section(page, title)
+        lines = [rf"\| {dataset} \| {first} less {second} \| [^|]+ \| [^|]+ \| (\w+) \|" for dataset in apart]
+        assert [re.findall(line, told) for line in lines] == [[each] for each in expected], title
+        assert verdict(page, title) == "mixed"
+
+
+def test_print_may_speak_against_its_own_conclusion(place: Path) -> None:
+    page = write_results.page(place)
+    told = {title: section(page, title) for title in ABLATIONS}
+    against = [re.findall(r"The printed numbers (.*?\))\.", words) for words in told.values()]
+    assert against == [
+        [],
+        ["speak against it on FB15K (−0.013)"],
+        ["speak against it on WN18RR (−0.008)"],
+        ["speak against it on FB15K 5star-vert (−0.007)"],
+    ]
+    assert "The printed numbers do not speak against it." in next(iter(told.values()))
+
+
+def test_what_to_take_home(place: Path) -> None:
+    empty = " ".join(write_results.page(place).split())
+    assert "0.027 % (WN18RR) to 7.6 % (FB15K) of ComplEx and 0.11 % (WN18RR) to 20.9 % (FB15K) of 5★E." in empty
+    assert "an epoch of 5★ε takes not yet run less" in empty
+    ran(place, "WN18", "complex", [0.951, 0.951])
+    ran(place, "WN18", "complex-conj", [0.949])
+    ran(place, "WN18RR", "complex", [0.488])
+    ran(place, "WN18RR", "complex-conj", [0.489])
+    ran(place, "WN18RR", "complex-half", [0.485])
+    told = " ".join(write_results.page(place).split())
+    assert "of the untied one: Complεx −0.0020 (WN18) to +0.0010 (WN18RR); 5★ε not yet run; 5★ε_n not yet run." in told
+    assert "its MRR less that of ComplEx is −0.0030 (WN18RR)." in told
+    assert "2 of 35 printed cells were run, 1 of them with one seed; by the paper's deviations seeds scatter by" in told
+
+
+def test_readme_gets_the_lines_of_the_page(place: Path) -> None:
+    page = write_results.page(place)
+    before = "a\n<!-- results: what sharing saves -->\nold\n<!-- /results -->\nb\n"
+    lines = renewed(before, page).splitlines()
+    assert lines[:2] + lines[-2:] == ["a", "<!-- results: what sharing saves -->", "<!-- /results -->", "b"]
+    assert [line[:6] for line in lines if line.startswith("- ")] == ["- **By", "- **Ti", "- **Qu", "- **In"]
 
 
 def test_cells_are_counted_and_exceptions_told(place: Path) -> None:
@@ -198,9 +294,11 @@ def test_cells_are_counted_and_exceptions_told(place: Path) -> None:
     assert "in 1 of 35 cells** (2 run, 33 not yet run)" in told
     assert "WN18RR 5star (5★E), 1 seed: ours less the paper's: MRR +0.0041" in told
     assert "Tried: another seed." in told
+    assert ", 2 cells lie above and 0 below" in told
+    assert "explain 0 of 2, but not WN18RR 5star +0.0041, WN18 complex +0.0010." in told
     assert "| WN18RR | quate | failed once |" in write_results.page(place)
-    assert "| WN18RR | 5star (5★E) | 1 | 0.494 | 0.490 | 0.0041 | **fail** |" in told
-    assert "| WN18 | complex (ComplEx) | 2 | 0.952 ± 1e-3 | 0.951 | 0.0010 | pass |" in told
+    assert "| WN18RR | 5star (5★E) | 1 | 0.494 | 0.490 | +0.0041 | **fail** |" in told
+    assert "| WN18 | complex (ComplEx) | 2 | 0.952 ± 1e-3 | 0.951 | +0.0010 | pass |" in told
 
 
 def test_a_run_that_counted_other_parameters_stops_the_page(place: Path) -> None:
