@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -19,11 +20,13 @@ from conjoin.report.stats import (
     Answers,
     Interval,
     Moments,
+    Paired,
     Printed,
     h_p,
     holm,
     one_digit,
     paired,
+    paired_by_t,
     welch,
     welch_interval,
     within_digit,
@@ -156,8 +159,21 @@ def test_equal_answers_do_not_differ() -> None:
     found = paired(same, same)
     assert found is not None
     assert (found.difference, found.p, found.interval) == (0.0, 1.0, Interval(0.0, 0.0))
-    nothing = Answers.of([ranks_of([])])
-    assert paired(nothing, nothing) is None
+
+
+@pytest.mark.parametrize("test", [paired, paired_by_t])
+def test_few_triples_and_equal_differences_prove_little(test: Callable[[Answers, Answers], Paired | None]) -> None:
+    """A t-test without variance would be certain after two triples, and after one."""
+
+    def found(triples: int) -> Paired | None:
+        return test(*(Answers.of([ranks_of([rank] * 2 * triples)]) for rank in (1, 2)))
+
+    assert found(0) is None
+    assert found(1) is None
+    two, ten = found(2), found(10)
+    assert two is not None
+    assert ten is not None
+    assert (two.difference, two.p, ten.p) == (0.5, 0.5, 2**-9)
 
 
 def test_other_questions_are_refused() -> None:
