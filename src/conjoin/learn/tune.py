@@ -94,7 +94,9 @@ def _trained(trial: optuna.Trial, graph: Graph, search: Search, *, device: str, 
     trial.set_user_attr("settings", settings)
     recipe = Recipe.from_mapping(
         {
-            "precision": usual_precision(torch.device(device)),
+            "precision": usual_precision(
+                torch.device(device), parse(search.form), negatives=settings.get("negatives", 0)
+            ),
             **{key: value for key, value in settings.items() if key != "rank"},
             "epochs": search.epochs,
             "validate_every": search.validate_every,
