@@ -23,7 +23,6 @@ SWEPT = (
     "The published code gives every entity 8k numbers in 5★E and 4k in 5★ε, of which a score reads 2k, and sweeps all"
     " of them with a dense Adagrad at every step."
 )
-WARM_UP = 1
 WIDTHS = ("wide_seconds", "plain_seconds")
 MEASURED = ("dataset", "form", "rank", "batch")
 
