@@ -103,7 +103,7 @@ def _cell(test: PatternTest | None) -> str:
     if test is None:
         return "-"
     text = f"{signed(test.paired.difference, decimals=3)} ± {half(test.paired.interval)}"
-    return text if test.verdict(ALPHA) == "no difference" else f"**{text}**"
+    return text if test.verdict(ALPHA) == "not told apart" else f"**{text}**"
 
 
 def digest() -> str:

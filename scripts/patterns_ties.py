@@ -136,10 +136,11 @@ def _answer(findings: Findings, places: dict[str, dict[str, Ranked]], mean: dict
         (name for name in mean if all(_better(found[name]) for found in places.values())), key=mean.__getitem__
     )
     by_mean = sorted(mean, key=lambda name: mean[name])
+    rank = findings.study.cells()[0].rank
     where = " and ".join(f"number {found[PAPER].place} of {len(found)} on {d}" for d, found in places.items())
     lines = [
-        f"**{'No' if both else 'As far as was run, yes'}.** 5★ε is {where}, and number {1 + by_mean.index(PAPER)} by"
-        f" mean place of the {len(mean)} ties that were run on both."
+        f"**{f'Not at rank {rank}' if both else 'As far as was run, yes'}.** 5★ε is {where}, and number"
+        f" {1 + by_mean.index(PAPER)} by mean place of the {len(mean)} ties that were run on both."
     ]
     if both:
         told = [
@@ -152,7 +153,24 @@ def _answer(findings: Findings, places: dict[str, dict[str, Ranked]], mean: dict
     else:
         lines[0] += " None is better on both datasets after Holm's correction."
     lines[0] += f" {seeds_of(findings)} per row: the tests speak about other questions, not about other seeds."
+    paper = findings_of("paper")
+    lines[0] += "".join(_full_size(paper, name, labels[name], list(places)) for name in both)
     return lines
+
+
+def _full_size(paper: Findings, row: str, label: str, datasets: list[str]) -> str:
+    """Whether a tie that is better here is better with the paper's rank and epochs too, where that was run."""
+    found = {}
+    for dataset in datasets:
+        outcomes = [paper.of(dataset, name) for name in (row, PAPER)]
+        ours, theirs = (each.moments("mrr") if each else None for each in outcomes)
+        if ours and theirs:
+            found[dataset] = ours.mean - theirs.mean
+    if not found:
+        return ""
+    told = ", ".join(f"{dataset} {signed(apart, decimals=3)}" for dataset, apart in found.items())
+    kept = "the order is kept" if min(found.values()) > 0 else "the order is not kept"
+    return f" With the paper's rank and epochs {label} less 5★ε is {told}: {kept}."
 
 
 def _difference(each: Ranked) -> float:

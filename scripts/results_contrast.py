@@ -10,13 +10,12 @@ from typing import Any, Literal
 
 from conjoin.report.collect import Findings, Outcome, collect
 from conjoin.report.printing import signed
-from conjoin.report.stats import Answers, Interval, Moments, Paired, p_value, paired, welch
+from conjoin.report.stats import Answers, Interval, Moments, Paired, p_value, paired_by_t, welch
 from conjoin.study.study import Study
 
-Verdict = Literal["confirmed", "refuted", "mixed", "open"]
+Verdict = Literal["proved", "confirmed", "refuted", "mixed", "open"]
 SEEDS = 3
 """From so many runs on each side on, seeds decide; with fewer the questions do."""
-RESAMPLES = 400
 LEVEL = 0.95
 NORMAL = 1.96
 """So many deviations hold 95 % of a normal distribution."""
@@ -52,9 +51,8 @@ class Contrast:
         if self.questions is None or self.noise is None:
             return None
         seeds = NORMAL * self.noise * math.sqrt(1 / len(self.a.runs) + 1 / len(self.b.runs))
-        between, middle = self.questions.interval, self.questions.difference
-        low, high = (math.hypot(end - middle, seeds) for end in (between.low, between.high))
-        return Interval(self.difference - low, self.difference + high)
+        reach = math.hypot(self.questions.interval.high - self.questions.difference, seeds)
+        return Interval(self.difference - reach, self.difference + reach)
 
     def within(self, margin: float) -> Verdict:
         """Are both as good as each other, to a margin? Open while the interval crosses it."""
@@ -76,13 +74,19 @@ class Contrast:
             return "open"
         return "confirmed" if between.low >= -margin else "refuted" if between.high < -margin else "open"
 
+    def better(self, margin: float) -> Verdict:
+        """Is A better than B? Refuted where it is worse, or as good within a margin."""
+        if self.interval is not None and self.interval.high < 0:
+            return "refuted"
+        return "confirmed" if self.beyond() else "refuted" if self.within(margin) == "confirmed" else "open"
+
     def words(self) -> str:
         """−0.0123 (t-test over 3 and 3 seeds, p = 2e-4; paired over 3,134 triples, p = 1e-5)."""
         told = []
         if self.runs is not None:
-            told.append(f"t-test over {len(self.a.runs)} and {len(self.b.runs)} seeds, {_p(self.runs)}")
+            told.append(f"t-test over {len(self.a.runs)} and {len(self.b.runs)} seeds, {p_words(self.runs)}")
         if self.questions is not None:
-            told.append(f"paired over {self.questions.triples:,} test triples, {_p(self.questions.p)}")
+            told.append(f"paired over {self.questions.triples:,} test triples, {p_words(self.questions.p)}")
         if self.runs is None:
             told.append(f"{len(self.a.runs)} and {len(self.b.runs)} seeds")
         return f"{signed(self.difference)} ({'; '.join(told) or 'no test possible'})"
@@ -133,7 +137,7 @@ class Evidence:
         if ours is None or theirs is None:
             return None
         left, right = self._answers(a), self._answers(b)
-        questions = paired(left, right, resamples=RESAMPLES) if left and right else None
+        questions = paired_by_t(left, right) if left and right else None
         return Contrast(a=a, b=b, difference=ours.mean - theirs.mean, runs=welch(ours, theirs), questions=questions)
 
     def _answers(self, outcome: Outcome) -> Answers | None:
@@ -152,7 +156,8 @@ def deviation_of(outcome: Outcome) -> float | None:
     return moments.sd if moments is not None and moments.n >= SEEDS else None
 
 
-def _p(p: float) -> str:
+def p_words(p: float) -> str:
+    """p = 2e-4, or p <1e-300."""
     text = p_value(p)
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 

@@ -1,4 +1,4 @@
-"""Write docs/results.md from the committed results: python scripts/write_results.py
+"""Write docs/results.md, and README's lines on it, from the committed results: python scripts/write_results.py
 
 Every sentence that judges is chosen by the numbers. Reads the studies paper, mobius, layout and readings with their
 results, what was tried about exceptions (studies/tried.toml), and the training benchmarks under bench/results.
@@ -18,14 +18,17 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import results_claims as claims  # noqa: E402
 import results_controls as controls  # noqa: E402
+from results_ablations import ablations, cost  # noqa: E402
 from results_cells import agreement, card_minutes, missing, origins, read_tried, table  # noqa: E402
 from results_contrast import Evidence  # noqa: E402
 from results_costs import bytes_saved, memory_examples, time_saving  # noqa: E402
+from results_summary import how_sure, renewed, what_sharing_saves  # noqa: E402
 
 from conjoin.files import read_json  # noqa: E402
 from conjoin.report.collect import Findings  # noqa: E402
 
 PAGE = ROOT / "docs" / "results.md"
+README = ROOT / "README.md"
 TRIED = "tried.toml"
 WIDTH = 120
 KEPT = re.compile(r"`[^`]*`|p = ")
@@ -46,24 +49,25 @@ def page(root: Path = ROOT) -> str:
     evidence = Evidence.read(studies, list(benches(root / "bench" / "results")))
     paper, mobius = evidence.paper, evidence.mobius
     tried = read_tried(studies / TRIED)
-    reproduced, cells = agreement(paper, tried)
-    timing, times = time_saving(evidence)
+    reproduced, count, cells = agreement(paper, tried)
+    timing, saved, times = time_saving(evidence)
     sections = [
-        claims.Claim(title="The published numbers are reproduced", verdict=reproduced, lines=cells),
+        claims.Claim(title="The published numbers are reproduced", verdict=reproduced, short=count, lines=cells),
         claims.layout(evidence),
         claims.small_layout(evidence),
         claims.tying(evidence),
-        claims.Claim(title="The time saving came from wider entity tables", verdict=timing, lines=times),
+        claims.Claim(title="The time saving came from wider entity tables", verdict=timing, short=saved, lines=times),
         claims.Claim(
             title="What conjugation saves in bytes", verdict=None, lines=[*bytes_saved(paper), "", *memory_examples()]
         ),
-        claims.cost(evidence),
+        cost(evidence),
+        *ablations(evidence),
         controls.equal_parameters(evidence),
         controls.printed_formula(evidence),
         controls.generalises(evidence),
     ]
     runs = sum(map(_runs, evidence.studies))
-    glance = [(claim.title, claim.verdict) for claim in sections if claim.verdict is not None]
+    glance = [(claim.title, claim.verdict, claim.short) for claim in sections if claim.verdict is not None]
     lines = [
         "<!-- written by scripts/write_results.py from studies/results and bench/results; do not edit -->",
         "# What the results show",
@@ -71,15 +75,21 @@ def page(root: Path = ROOT) -> str:
         f"{runs} runs are in. This page is written from them by `python scripts/write_results.py`; a test writes it"
         " again and compares. All tables, tests and plots of the study: `conjoin study report studies/paper.toml`.",
         "",
-        *table(("claim", "verdict"), glance, left=2),
+        "What sharing parameters by conjugation saves and costs, at the paper's settings:",
+        "",
+        *what_sharing_saves(evidence),
+        how_sure(evidence),
+        "",
+        *table(("claim", "verdict", "in short"), glance, left=3),
         "",
         "The verdicts are computed from 95 % intervals of differences; equal means within .003. With at least three"
         " seeds on both sides the interval is Welch's over seeds. With fewer it is that of the paired test over the"
         " test triples (reciprocal ranks, both questions of a triple averaged), which knows nothing of other seeds,"
         " widened by the scatter of seeds that the paper prints or that ours show; where neither is known, the case is"
-        " open. The p-values of both tests stand beside, unwidened. Of the cases that ran, *confirmed* means that all"
-        " speak for the claim, *refuted* that some speak against it and none for it, *mixed* that some do either,"
-        " *open* all else. Times have a rule of their own.",
+        " open. The p-values of both tests stand beside, unwidened. Each interval is of 95 % by itself: with many cases"
+        " some err. Of the cases that ran, *confirmed* means that all speak for the claim, *refuted* that some speak"
+        " against it and none for it, *mixed* that some do either, *open* all else. *Proved* is what follows by"
+        " algebra; runs could only contradict it. Times have a rule of their own.",
         "",
         *(line for claim in sections for line in (f"## {claim.title}", "", *claim.lines, "")),
         "## Not yet run",
@@ -126,8 +136,9 @@ def wrapped(lines: Iterable[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Renew the page."""
+    """Renew the page, and README's lines on what sharing saves."""
     PAGE.write_text(page(), encoding="utf-8")
+    README.write_text(renewed(*(file.read_text(encoding="utf-8") for file in (README, PAGE))), encoding="utf-8")
 
 
 if __name__ == "__main__":

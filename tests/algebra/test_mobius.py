@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import cmath
 import math
+from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -19,6 +21,7 @@ from conjoin.algebra.mobius import (
     to_sphere,
     values_of,
 )
+from conjoin.algebra.notation import parse
 from conjoin.errors import UsageError
 
 numbers = st.builds(
@@ -33,12 +36,14 @@ CIRCLE = points_of(np.exp(1j * np.linspace(0, 6, 11)))
 LINE = points_of(np.array([-5.0, -1, -0.2, 0, 0.7, 1, 9, np.inf]))
 
 
-def neg(a: complex, b: complex) -> Mobius:
-    return Mobius.of(a, b, -b.conjugate(), a.conjugate())
+def tied(name: str, *stored: complex) -> Mobius:
+    """The map of a relation of one coordinate, by the form's own ties."""
+    row = torch.tensor([[*(z.real for z in stored), *(z.imag for z in stored)]], dtype=torch.float64)
+    slots = parse(name).unfold(row)
+    return Mobius.of(*(complex(slots[slot].re.item(), slots[slot].im.item()) for slot in "abcd"))
 
 
-def conj(a: complex, b: complex) -> Mobius:
-    return Mobius.of(a, b, b.conjugate(), a.conjugate())
+neg, conj, vert, horiz, twin = (partial(tied, f"5star-{name}") for name in ("neg", "conj", "vert", "horiz", "twin"))
 
 
 def same(f: Mobius, g: Mobius, *, within: float = 1e-6) -> bool:
@@ -127,19 +132,64 @@ def test_conj_on_the_border_is_parabolic_and_with_equal_moduli_constant() -> Non
 @given(numbers, numbers)
 def test_vert_maps_the_line_to_the_circle_and_horiz_back(a: complex, b: complex) -> None:
     assume(abs((a * b.conjugate()).imag) > 0.05)
-    vert = Mobius.of(a, b, a.conjugate(), b.conjugate())
-    assert np.allclose(np.abs(values_of(vert(LINE))), 1, atol=1e-6)
-    assert vert.determinant.real == pytest.approx(0, abs=1e-9)
-    horiz = Mobius.of(a, a.conjugate(), b, b.conjugate())
-    assert np.abs(to_sphere(horiz(CIRCLE))[:, 1]).max() < 1e-6
-    assert np.abs(to_sphere(vert.inverse()(CIRCLE))[:, 1]).max() < 1e-6
+    there, back = vert(a, b), horiz(a, b)
+    assert np.allclose(np.abs(values_of(there(LINE))), 1, atol=1e-6)
+    assert there.determinant.real == pytest.approx(0, abs=1e-9)
+    assert np.abs(to_sphere(back(CIRCLE))[:, 1]).max() < 1e-6
+    assert np.abs(to_sphere(there.inverse()(CIRCLE))[:, 1]).max() < 1e-6
 
 
 @given(numbers, numbers)
 def test_twin_fixes_plus_and_minus_one(a: complex, b: complex) -> None:
     assume(abs(a * a - b * b) > 0.05)
     both = points_of(np.array([1, -1]))
-    assert chordal(Mobius.of(a, b, b, a)(both), both).max() < 1e-6
+    assert chordal(twin(a, b)(both), both).max() < 1e-6
+
+
+@given(fours)
+def test_conj_and_neg_are_groups_and_twins_commute(slots: Four) -> None:
+    """Products and inverses of conj are conj, of neg are neg, so neither leaves its kind by composing relations."""
+    a, b, c, d = slots
+    assume(min(abs(a) + abs(b), abs(c) + abs(d)) > 0.05)
+    for kind in (conj, neg):
+        first, second = kind(a, b), kind(c, d)
+        if min(abs(first.determinant), abs(second.determinant)) > 0.02:
+            (p, q), _ = (first @ second).matrix
+            assert same(first @ second, kind(p, q))
+            assert same(first.inverse(), kind(a.conjugate(), -b))
+    one, other = twin(a, b), twin(c, d)
+    if min(abs(one.determinant), abs(other.determinant)) > 0.02:
+        assert same(one @ other, other @ one)
+
+
+@given(numbers)
+def test_conj_and_neg_stretch_and_shift_nothing(a: complex) -> None:
+    """A stretching about 0 or a translation has c = 0; then b = 0, and what is left only turns."""
+    assume(abs(a) > 0.05)
+    for kind in (conj, neg):
+        turn = kind(a, 0)
+        assert turn.kind in ("identity", "elliptic")
+        assert turn.turns_rigidly
+        assert abs(turn.multiplier) == pytest.approx(1)
+
+
+@given(numbers, numbers)
+def test_horiz_undoes_vert_and_vert_is_no_group(a: complex, b: complex) -> None:
+    """A vert has |a| = |c|, up to any factor; the square of one has not."""
+    assume(abs((a * b.conjugate()).imag) > 0.05)
+    assert same(vert(a, b).inverse(), horiz(1j * b.conjugate(), -1j * a.conjugate()))
+    assert vert(a, b).kind != "identity"
+    one = vert(1 + 1j, 2)
+    (p, _), (r, _) = (one @ one).matrix
+    assert abs(abs(p) - abs(r)) > 0.1
+
+
+@pytest.mark.parametrize("real", [-2.0, 0.0, 0.5])
+def test_when_tied_maps_are_constant(real: float) -> None:
+    z = 0.8 - 0.6j
+    for constant in (vert(real * z, z), horiz(real * z, z), twin(z, z), twin(z, -z), conj(z, 1j * z)):
+        assert constant.degenerate
+    assert not neg(real * z, z).degenerate
 
 
 @given(fours, st.integers(-6, 6), st.integers(-6, 6))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from conjoin.bench.results import latest, read
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from results_summary import renewed  # noqa: E402
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -28,6 +33,12 @@ def test_what_is_reproduced_is_what_the_results_say() -> None:
     words = " ".join(README.split())
     assert f"So far {run} of the {cells} cells on four of its five datasets have been run" in words
     assert f"{near} of these lie within .003" in words
+
+
+def test_what_sharing_saves_is_what_the_results_say() -> None:
+    results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert "- **Bytes.** Half of the relations' numbers." in README
+    assert renewed(README, results) == README, "run scripts/write_results.py"
 
 
 def test_pages_that_are_linked_exist() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import cast
 
 import pytest
 import torch
@@ -11,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from conjoin.algebra.forms import Form
+from conjoin.algebra.notation import parse
 from conjoin.learn import step as steps
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step, optimizer_for, usual_precision, why_not
@@ -206,11 +209,13 @@ def test_a_cpu_rounds_the_factors_of_gradients_only(monkeypatch: pytest.MonkeyPa
 def test_the_usual_precision_is_the_fastest_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = torch.device("cuda")
     monkeypatch.setattr(steps, "_lacking", lambda _: None)
-    assert usual_precision(gpu) == "bf16"
-    assert usual_precision(gpu, negatives=100) == usual_precision(gpu, processes=2) == "tf32"
+    form = parse("5star")
+    assert usual_precision(gpu, form) == "bf16"
+    assert usual_precision(gpu, form, negatives=100) == usual_precision(gpu, form, processes=2) == "tf32"
+    assert usual_precision(gpu, cast("Form", object())) == "tf32", "a family of another package has no kernels"
     monkeypatch.setattr(steps, "_lacking", lambda _: "triton is not installed")
-    assert usual_precision(gpu) == "tf32"
-    assert usual_precision(torch.device("cpu")) == "fp32"
+    assert usual_precision(gpu, form) == "tf32"
+    assert usual_precision(torch.device("cpu"), form) == "fp32"
 
 
 def test_spans_of_an_epoch_train_as_the_epoch_does() -> None:

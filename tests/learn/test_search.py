@@ -21,6 +21,12 @@ def test_the_grid_of_the_paper_has_432_points() -> None:
     assert grid_of("paper") == grid_of(str(PAPER)) == GRIDS["paper"]
 
 
+def test_a_grid_is_walked_whole_unless_told() -> None:
+    assert Search(form="5star", grid=GRIDS["paper"]).wanted == 432
+    assert Search(form="5star", grid=GRIDS["paper"], trials=20).wanted == 20
+    assert Search(form="5star").wanted == 50
+
+
 def test_grids_that_are_not_there_are_said(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="Did you mean paper"):
         grid_of("papr")

@@ -11,6 +11,7 @@ import pytest
 
 from conjoin.errors import NotInstalled, UsageError
 from conjoin.graph.graph import Graph
+from conjoin.learn import tune as tuning
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.search import Search
 from conjoin.learn.train import train
@@ -74,6 +75,21 @@ def test_what_stays_below_the_median_is_cut_short(tmp_path: Path) -> None:
     assert {attempt.state for attempt in slow} == {"pruned"}
     assert all(attempt.epoch < 30 for attempt in slow)
     assert best(graph_of(), search).settings["lr"] > 0.1
+
+
+def test_trials_multiply_as_train_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU `conjoin train` takes bf16, so what is searched there is searched in bf16, unless the grid says."""
+    taken: list[str] = []
+
+    def train_nothing(model: Model, graph: Graph, recipe: Recipe, **_: object) -> list[object]:
+        taken.append(recipe.precision)
+        return []
+
+    monkeypatch.setattr(tuning, "usual_precision", lambda *_, **__: "bf16")
+    monkeypatch.setattr(tuning, "train", train_nothing)
+    list(tune(graph_of(), search_in(tmp_path, trials=1)))
+    list(tune(graph_of(), search_in(tmp_path, grid={"precision": ("tf32",)})))
+    assert taken == ["bf16", "tf32"]
 
 
 def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(tmp_path: Path) -> None:

@@ -85,3 +85,12 @@ def test_a_wrong_p_is_found_out(tmp_path: Path) -> None:
     assert checks["mrr"].agrees
     assert checks["mrr"].decided(0.05)
     assert not checks["seconds"].agrees
+
+
+def test_the_row_that_reproduces_a_line_stands_beside_its_printed_test(tmp_path: Path) -> None:
+    tests = run_tests(collect(Study.read(PAPER), tmp_path))
+    names = ("complex", "complex-conj-published")
+    printed = [
+        t.printed for t in tests if (t.dataset, t.measure, (t.a.row.name, t.b.row.name)) == ("WN18RR", "mrr", names)
+    ]
+    assert [(test.h, test.p) for test in printed if test] == [(1, 3e-28)]

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -174,6 +175,15 @@ def test_a_report_on_nothing(tmp_path: Path) -> None:
     assert [cell["verdict"] for cell in told["cells"]] == ["not run"] * 3
     assert [cell["mrr"] for cell in told["cells"]] == [None] * 3
     assert "0 of 7 runs are finished" in (tmp_path / "report" / "report.md").read_text()
+
+
+def test_the_command_that_fills_the_rest_can_be_copied(tmp_path: Path) -> None:
+    """Named as it was typed, so that it is found from the same folder; without the folders of this machine."""
+    study = tiny(tmp_path)
+    for file, named in ((Path("studies/tiny.toml"), "studies/tiny.toml"), (study.file, "tiny.toml")):
+        write_report(replace(study, file=file), tmp_path, tmp_path / "out")
+        told = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+        assert f"is filled by `conjoin study run {named} --only dataset=UMLS`." in told
 
 
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:

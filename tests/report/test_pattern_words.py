@@ -36,7 +36,7 @@ def test_the_headline_counts_datasets(one: PatternTest) -> None:
         " B −0.200 [−0.2100, −0.1900]; C −0.300 [−0.3100, −0.2900]"
     )
     (silent,) = form_effects([made(one, "A", EVERYTHING, 0.1, decided=False)], alpha=0.05)
-    assert silent.headline.startswith("over all questions it shows no difference on one of one dataset: A +0.100")
+    assert silent.headline.startswith("over all questions it is not told apart on one of one dataset: A +0.100")
 
 
 def test_gains_losses_and_silence_by_pattern(one: PatternTest) -> None:
@@ -53,7 +53,7 @@ def test_gains_losses_and_silence_by_pattern(one: PatternTest) -> None:
     assert effect.cardinalities == ("1-n",)
     by_pattern, by_cardinality, agreed = effect.sentences
     assert by_pattern == (
-        "By pattern – symmetric: gains on A +0.100 and loses on B −0.200; no difference on hierarchy and patternless."
+        "By pattern – symmetric: gains on A +0.100 and loses on B −0.200; not told apart on hierarchy and patternless."
     )
     assert by_cardinality == "By cardinality – 1-n: loses on B −0.100."
     assert agreed == "3 of 5 tests by group are decided, with both signs on symmetric."

@@ -173,8 +173,21 @@ def test_equal_answers_do_not_differ() -> None:
     found = paired(same, same)
     assert found is not None
     assert (found.difference, found.p, found.interval) == (0.0, 1.0, Interval(0.0, 0.0))
-    nothing = Answers.of([ranks_of([])])
-    assert paired(nothing, nothing) is None
+
+
+@pytest.mark.parametrize("test", [paired, paired_by_t])
+def test_few_triples_and_equal_differences_prove_little(test: Callable[[Answers, Answers], Paired | None]) -> None:
+    """A t-test without variance would be certain after two triples, and after one."""
+
+    def found(triples: int) -> Paired | None:
+        return test(*(Answers.of([ranks_of([rank] * 2 * triples)]) for rank in (1, 2)))
+
+    assert found(0) is None
+    assert found(1) is None
+    two, ten = found(2), found(10)
+    assert two is not None
+    assert ten is not None
+    assert (two.difference, two.p, ten.p) == (0.5, 0.5, 2**-9)
 
 
 @pytest.mark.parametrize("test", [paired, paired_by_t])

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.scripts.fabricated import ran, study_in
 
 pytest.importorskip("scipy", reason="tests between models need SciPy: pip install 'conjoin[study]'")
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,6 +20,7 @@ import write_ties_study  # noqa: E402
 from conjoin.algebra.notation import parse  # noqa: E402
 from conjoin.algebra.orbits import representatives  # noqa: E402
 from conjoin.graph.graph import Graph  # noqa: E402
+from conjoin.report.collect import collect  # noqa: E402
 from conjoin.report.predictions import Predictions  # noqa: E402
 from conjoin.study.study import Study  # noqa: E402
 
@@ -75,6 +77,17 @@ def test_every_row_of_the_study_of_ties_is_of_one_kind() -> None:
     assert kinds["5star-conj"] == kinds["5star-neg"] == kinds["b_a.c_conj_a"] == "c = ±conj(b)"
     assert kinds["b_conj_a.c_conj_a"] == kinds["5star-twin"] == "c = b"
     assert kinds["b_minus_a.c_a"] == "c = −b"
+
+
+def test_a_tie_that_is_better_at_a_small_rank_is_held_against_the_paper_s(place: Path) -> None:
+    for row, better, worse in (("5star-conj", 0.49, 0.35), ("5star-neg", 0.50, 0.34)):
+        ran(place, "WN18RR", row, [better])
+        ran(place, "FB15K-237", row, [worse])
+    paper = collect(study_in(place), place / "studies" / "results")
+    told = [patterns_ties._full_size(paper, "5star-neg", "5★ε_n", names) for names in (["WN18RR"], ["FB15K-237"])]
+    assert told[0] == " With the paper's rank and epochs 5★ε_n less 5★ε is WN18RR +0.010: the order is kept."
+    assert told[1].endswith("FB15K-237 −0.010: the order is not kept.")
+    assert patterns_ties._full_size(paper, "5star-neg", "5★ε_n", ["WN18"]) == ""
 
 
 def test_predictions_about_the_penalty_are_about_the_study() -> None:

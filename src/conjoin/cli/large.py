@@ -12,6 +12,7 @@ from conjoin.cli.runs import default_batch
 from conjoin.cli.screen import Watcher, emit, say, show, show_table
 
 if TYPE_CHECKING:
+    from conjoin.algebra.forms import Form
     from conjoin.plan.memory import Sizes
     from conjoin.plan.plan import Plan
     from conjoin.plan.probe import Speed
@@ -162,7 +163,8 @@ def plan(
 
     sizes = _sizes(graph, entities, relations, triples, labels)
     kind, here = _device(device, elsewhere=memory is not None)
-    usual = _usual_precision(kind, device if here else None, negatives=negatives, processes=processes)
+    there = device if here else None
+    usual = _usual_precision(kind, there, form=form_of(form), negatives=negatives, processes=processes)
     recipe = Recipe(optimizer=optimizer, precision=precision or usual)  # type: ignore[arg-type]
     setting = Setting(
         form=form_of(form),
@@ -216,14 +218,14 @@ def _device(wanted: str | None, *, elsewhere: bool) -> tuple[str, bool]:
     return ("cuda" if chosen.device.type == "cuda" else "cpu"), True
 
 
-def _usual_precision(kind: str, device: str | None, *, negatives: int, processes: int) -> str:
+def _usual_precision(kind: str, device: str | None, *, form: Form, negatives: int, processes: int) -> str:
     """What `train` would take, there or, without the device here, on a GPU that lacks nothing."""
     from conjoin.device import choose_device
     from conjoin.learn.step import usual_precision
 
     if kind == "cuda" and device is None:
         return "tf32" if negatives or processes > 1 else "bf16"
-    return usual_precision(choose_device(device).device, negatives=negatives, processes=processes)
+    return usual_precision(choose_device(device).device, form, negatives=negatives, processes=processes)
 
 
 def _free(wanted: str | None) -> int:

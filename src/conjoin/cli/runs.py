@@ -164,7 +164,7 @@ def train(
     with Watcher().watching() as watcher:
         loaded = opt.load_graph(graph, options=choices, labels=labels, watcher=watcher)
     settings = {"rank": known.rank if known else 100} | settings_for(loaded, chosen_form, preset, settings_file) | given
-    usual = usual_precision(chosen.device, negatives=settings.get("negatives", 0), processes=mesh.count)
+    usual = usual_precision(chosen.device, chosen_form, negatives=settings.get("negatives", 0), processes=mesh.count)
     settings.setdefault("precision", usual)
     chosen_rank = settings.pop("rank")
     recipe = Recipe.from_mapping(settings)

@@ -15,7 +15,10 @@ def tune(
     graph: opt.GraphArgument,
     *,
     form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = "5star-conj",
-    trials: Annotated[int, typer.Option(help="How many in all, whichever process does them.")] = 50,
+    trials: Annotated[
+        int | None,
+        typer.Option(help="How many in all, whichever process does them.  [default: 50; every point of a grid]"),
+    ] = None,
     grid: Annotated[
         str | None, typer.Option(help="paper, or a TOML file with [grid].  [default: a guided search of lr, n3, batch]")
     ] = None,

@@ -35,18 +35,21 @@ BATCHES = (100, 200, 500, 1000, 2000)
 LR = (1e-3, 1.0)
 N3 = (1e-4, 0.5)
 """The ranges of the guided search, on logarithmic scales."""
+GUIDED = 50
+"""Trials of a guided search, unless told."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
     """What is searched. Without a grid a guided search (TPE) varies lr, n3 and batch at the given rank.
 
+    `trials` counts those of all processes: the whole grid unless told, and `GUIDED` of a guided search.
     Every trial trains up to `epochs` epochs with the same seed and is ranked on valid every `validate_every`; with
     `prune` it is cut short where its MRR stays below the median of the others at that epoch.
     """
 
     form: str
-    trials: int = 50
+    trials: int | None = None
     grid: Grid | None = None
     rank: int = 100
     epochs: int = 50
@@ -57,8 +60,9 @@ class Search:
 
     def __post_init__(self) -> None:
         for name in ("trials", "rank", "epochs", "validate_every"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} = {getattr(self, name)} is too small: it is at least 1")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"{name} = {value} is too small: it is at least 1")
         form = parse(self.form)
         for rank in (self.grid or {}).get("rank", (self.rank,)):
             form.check_rank(rank)
@@ -67,8 +71,18 @@ class Search:
                 Recipe.from_mapping({key: value})
 
     @property
+    def points(self) -> int | None:
+        """How many the grid has."""
+        return prod(map(len, self.grid.values())) if self.grid else None
+
+    @property
+    def wanted(self) -> int:
+        """How many trials end the search."""
+        return self.trials or self.points or GUIDED
+
+    @property
     def strategy(self) -> str:
-        return f"grid-{prod(map(len, self.grid.values()))}" if self.grid else f"tpe-rank-{self.rank}"
+        return f"grid-{self.points}" if self.grid else f"tpe-rank-{self.rank}"
 
 
 @dataclass(frozen=True, kw_only=True)

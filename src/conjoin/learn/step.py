@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from conjoin.algebra.forms import ComplEx, FiveStar, Pair
+from conjoin.algebra.forms import ComplEx, FiveStar, Form, Pair
 from conjoin.device import has_bf16_products, recorded, too_old
 from conjoin.errors import UsageError
 from conjoin.learn.objective import gradients
@@ -24,6 +24,7 @@ from conjoin.model.shared import Sample
 if TYPE_CHECKING:
     from conjoin.learn.fused import FusedStep
 
+WITH_KERNELS = (ComplEx, FiveStar, Pair)
 REHEARSALS = 3
 """Plain steps before recording: they create gradient buffers, optimiser state and library handles."""
 
@@ -114,7 +115,7 @@ def why_not(model: Model, recipe: Recipe) -> str | None:
         return "precision fp32 asks for plain float32 products"
     if model.relations.dtype != torch.float32:
         return "fused kernels keep float32 weights"
-    if type(model.form) not in (ComplEx, FiveStar, Pair):
+    if type(model.form) not in WITH_KERNELS:
         return f"there are no kernels for the form {model.form.family}"
     return _lacking(model.device)
 
@@ -145,15 +146,16 @@ def _lacking(device: torch.device) -> str | None:
     return None
 
 
-def usual_precision(device: torch.device, *, negatives: int = 0, processes: int = 1) -> Precision:
-    """The fastest products that were measured to cost no quality (studies/precision.toml), for this machine.
+def usual_precision(device: torch.device, form: Form, *, negatives: int = 0, processes: int = 1) -> Precision:
+    """The fastest products that were measured to cost no quality (studies/precision.toml), for this machine and form.
 
-    >>> usual_precision(torch.device("cpu"))
+    >>> usual_precision(torch.device("cpu"), FiveStar())
     'fp32'
     """
     if device.type != "cuda":
         return "fp32"
-    return "tf32" if negatives or processes > 1 or _lacking(device) else "bf16"
+    plain = negatives or processes > 1 or type(form) not in WITH_KERNELS
+    return "tf32" if plain or _lacking(device) else "bf16"
 
 
 def optimizer_for(model: Model, recipe: Recipe) -> torch.optim.Optimizer:

@@ -23,6 +23,7 @@ from conjoin.errors import Diverged, NotInstalled, Stopped, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.search import BATCHES, LR, N3, Attempt, Search
+from conjoin.learn.step import usual_precision
 from conjoin.learn.train import train
 from conjoin.model.model import Model
 from conjoin.progress import Track, never, silent, stoppable
@@ -72,7 +73,7 @@ def tune(
             study.enqueue_trial(trial.params)
             raise Stopped("the trial under way was put back: the same command goes on") from stopped
 
-    while _finished(study) < search.trials and (_waiting(study) or not _exhausted(study)):
+    while _finished(study) < search.wanted and (_waiting(study) or not _exhausted(study)):
         study.optimize(objective, n_trials=1, catch=NO_FAULT)
         yield _attempt(study.trials[numbers[-1]])
 
@@ -93,6 +94,9 @@ def _trained(trial: optuna.Trial, graph: Graph, search: Search, *, device: str, 
     trial.set_user_attr("settings", settings)
     recipe = Recipe.from_mapping(
         {
+            "precision": usual_precision(
+                torch.device(device), parse(search.form), negatives=settings.get("negatives", 0)
+            ),
             **{key: value for key, value in settings.items() if key != "rank"},
             "epochs": search.epochs,
             "validate_every": search.validate_every,

@@ -67,9 +67,9 @@ class PatternTest:
         }
 
     def verdict(self, alpha: float) -> str:
-        """gains, loses, or no difference, after Holm's correction."""
+        """gains, loses, or not told apart, after Holm's correction."""
         if self.holm is None or self.holm >= alpha:
-            return "no difference"
+            return "not told apart"
         return "gains" if self.paired.difference > 0 else "loses"
 
 
@@ -129,7 +129,7 @@ def pattern_table(findings: Findings, tests: Iterable[PatternTest], dataset: str
             Entry(f"{test.paired.triples:,}"),
             Entry(f"{test.before:.3f}"),
             Entry(f"{test.after:.3f}"),
-            Entry(signed(test.paired.difference), bold=test.verdict(alpha) != "no difference"),
+            Entry(signed(test.paired.difference), bold=test.verdict(alpha) != "not told apart"),
             Entry(span(test.paired.interval)),
             Entry(NOTHING if test.holm is None else p_value(test.holm)),
             Entry(test.verdict(alpha)),

@@ -41,6 +41,7 @@ WELCH = (
     "Welch's two-sample t-test between the runs of two rows (unknown and unequal variances), printed as in the paper's"
     " appendix: h = 1 where equal means are rejected. Below it p after Holm's correction over all tests of that measure"
     " on that dataset, and the paper's own test. A row with fewer than two seeds has no test. Italics: across families."
+    " Times are tested as they were measured: where runs shared their machine with others, the test says nothing."
 )
 PAIRED = (
     "Both models answered the same test questions, so they are compared question by question: reciprocal ranks are"
@@ -173,7 +174,8 @@ def _results(findings: Findings, group: str, *, figures: tuple[Figure, ...]) -> 
     missing = [name for name in study.datasets if any(not outcome.runs for outcome in findings.on(name))]
     words = [f"Values are those of {WEIGHTS[study.weights]}: mean ± standard deviation over seeds, on the test split."]
     if missing and group == "main":
-        commands = [f"`conjoin study run {study.file.name} --only dataset={name}`" for name in missing]
+        file = study.file.name if study.file.is_absolute() else study.file.as_posix()
+        commands = [f"`conjoin study run {file} --only dataset={name}`" for name in missing]
         words.append(f"What is missing is filled by {_listed(commands)}.")
     return Section(title=TITLES[group], words=tuple(words), tables=tables, figures=figures)
 

@@ -83,7 +83,7 @@ def _panel(ax: Axes, effect: FormEffect, groups: Sequence[str], datasets: Sequen
         )
         for decided in (True, False):
             marks = [
-                (t.paired.difference, y) for y, t in mine if (t.verdict(effect.alpha) != "no difference") == decided
+                (t.paired.difference, y) for y, t in mine if (t.verdict(effect.alpha) != "not told apart") == decided
             ]
             if marks:
                 face = colour if decided else "none"

@@ -11,8 +11,8 @@ from conjoin.graph.portrait import NONE, PATTERNS
 from conjoin.report.by_pattern import EVERYTHING, PatternTest
 from conjoin.report.printing import signed, span
 
-Verdict = Literal["gains", "loses", "no difference"]
-VERDICTS: tuple[Verdict, ...] = ("gains", "loses", "no difference")
+Verdict = Literal["gains", "loses", "not told apart"]
+VERDICTS: tuple[Verdict, ...] = ("gains", "loses", "not told apart")
 DECIDED: tuple[Verdict, ...] = ("gains", "loses")
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -50,7 +50,7 @@ class FormEffect:
         n = sum(map(len, found.values()))
         said = [f"{v} on {counted(len(found[v]))}" for v in DECIDED if found[v]]
         if not said:
-            said = [f"shows no difference on {'any of ' if n > 1 else ''}{counted(n)}"]
+            said = [f"is not told apart on {'any of ' if n > 1 else ''}{counted(n)}"]
         numbers = (
             f"{test.dataset} {signed(test.paired.difference, decimals=3)} {span(test.paired.interval)}"
             for tests in found.values()
@@ -83,7 +83,7 @@ class FormEffect:
             else:
                 silent.append(named(group))
         if silent:
-            lines.append(f"no difference on {_and(silent)}")
+            lines.append(f"not told apart on {_and(silent)}")
         return "; ".join(lines)
 
     @property
@@ -121,7 +121,7 @@ def consistency(effects: Sequence[FormEffect]) -> str:
         counts[group] = {v: sum(len(each[v]) for each in found) for v in VERDICTS}
         signs[group] = {v for v in DECIDED if counts[group][v]}
     said = [
-        f"{named(group)} {each['gains']} gained, {each['loses']} lost, {each['no difference']} open"
+        f"{named(group)} {each['gains']} gained, {each['loses']} lost, {each['not told apart']} open"
         for group, each in counts.items()
     ]
     mixed = [group for group, found in signs.items() if len(found) == 2]

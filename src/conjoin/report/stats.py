@@ -134,12 +134,13 @@ class Answers:
 
 
 def paired(a: Answers, b: Answers, *, seed: int = 0, resamples: int = RESAMPLES) -> Paired | None:
-    """Compare two models on the same questions; None with fewer than two triples, which have no scatter to judge by.
+    """Compare two models on the same questions; None with fewer than two triples.
 
     What is resampled are *triples*, not questions: (h, r, ?) and (?, r, t) are asked of one and the same fact, a model
     that has learnt the fact does well on both, and an interval that took them for independent would be too narrow. p
     is that of the t-test of the triples' mean differences against 0: as many numbers within [−1, 1] as there are test
-    triples, whose mean is as good as normal. Deterministic for a `seed`.
+    triples, whose mean is as good as normal. Where all of them are equal, which leaves the t-test no variance, p is
+    that of flipping their signs: 2^(1 − triples). Deterministic for a `seed`.
 
     Both say how far the difference carries over to other *questions* of this kind, for the models as trained;
     Welch's test says how far it carries over to other *seeds*, for these questions.
@@ -151,10 +152,9 @@ def paired(a: Answers, b: Answers, *, seed: int = 0, resamples: int = RESAMPLES)
     values = _triple_differences(a, b)
     if values is None:
         return None
-    n = len(a.questions)
-    difference = float(np.mean(values))
+    n, difference = len(a.questions), float(np.mean(values))
     if np.ptp(values) <= NO_SPREAD:
-        return Paired(difference, Interval(difference, difference), float(abs(difference) <= NO_SPREAD), n, len(values))
+        return _all_alike(difference, n, len(values))
     low, high = np.quantile(_resampled_means(values, seed=seed, resamples=resamples), [0.025, 0.975])
     p = float(_scipy().ttest_1samp(values, 0.0).pvalue)
     return Paired(difference, Interval(float(low), float(high)), p, n, len(values))
@@ -167,25 +167,28 @@ def paired_by_t(a: Answers, b: Answers) -> Paired | None:
         return None
     n, difference = len(a.questions), float(np.mean(values))
     if np.ptp(values) <= NO_SPREAD:
-        return Paired(difference, Interval(difference, difference), float(abs(difference) <= NO_SPREAD), n, len(values))
+        return _all_alike(difference, n, len(values))
     test = _scipy().ttest_1samp(values, 0.0)
     low, high = test.confidence_interval(0.95)
     return Paired(difference, Interval(float(low), float(high)), float(test.pvalue), n, len(values))
 
 
+def _all_alike(difference: float, questions: int, triples: int) -> Paired:
+    p = 1.0 if abs(difference) <= NO_SPREAD else 2.0 ** (1 - triples)
+    return Paired(difference, Interval(difference, difference), p, questions, triples)
+
+
 def _triple_differences(a: Answers, b: Answers) -> npt.NDArray[np.float64] | None:
     """Per triple, the mean difference over its questions, weighed so that their mean is that of all questions.
 
-    None with fewer than two triples.
+    None with fewer than two triples: one says nothing about others.
     """
     if not np.array_equal(a.questions, b.questions):
         raise RunError(f"{OTHER_QUESTIONS}: the two models were ranked on different ones")
     n = len(a.questions)
-    if not n:
-        return None
     next_triple = np.any(a.questions[1:, :3] != a.questions[:-1, :3], axis=1)
     triple = np.concatenate([[0], np.cumsum(next_triple)])
-    sums = np.bincount(triple, weights=a.reciprocal - b.reciprocal)
+    sums = np.bincount(triple[:n], weights=a.reciprocal - b.reciprocal)
     return np.asarray(sums * (len(sums) / n), dtype=np.float64) if len(sums) > 1 else None
 
 

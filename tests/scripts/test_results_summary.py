@@ -1,0 +1,40 @@
+"""The first lines of docs/results.md, which README.md shows too."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.scripts.fabricated import ran
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+pytest.importorskip("scipy", reason="results are tested with SciPy: pip install 'conjoin[study]'")
+
+import write_results  # noqa: E402
+from results_summary import renewed  # noqa: E402
+
+
+def test_what_to_take_home(place: Path) -> None:
+    empty = " ".join(write_results.page(place).split())
+    assert "0.027 % (WN18RR) to 7.6 % (FB15K) of ComplEx and 0.11 % (WN18RR) to 20.9 % (FB15K) of 5★E." in empty
+    assert "an epoch of 5★ε takes not yet run less" in empty
+    ran(place, "WN18", "complex", [0.951, 0.951])
+    ran(place, "WN18", "complex-conj", [0.949])
+    ran(place, "WN18RR", "complex", [0.488])
+    ran(place, "WN18RR", "complex-conj", [0.489])
+    ran(place, "WN18RR", "complex-half", [0.485])
+    told = " ".join(write_results.page(place).split())
+    assert "of the untied one: Complεx −0.0020 (WN18) to +0.0010 (WN18RR); 5★ε not yet run; 5★ε_n not yet run." in told
+    assert "its MRR less that of ComplEx is −0.0030 (WN18RR)." in told
+    assert "2 of 35 printed cells were run, 1 of them with one seed; by the paper's deviations seeds scatter by" in told
+
+
+def test_readme_gets_the_lines_of_the_page(place: Path) -> None:
+    page = write_results.page(place)
+    before = "a\n<!-- results: what sharing saves -->\nold\n<!-- /results -->\nb\n"
+    lines = renewed(before, page).splitlines()
+    assert lines[:2] + lines[-2:] == ["a", "<!-- results: what sharing saves -->", "<!-- /results -->", "b"]
+    assert [line[:6] for line in lines if line.startswith("- ")] == ["- **By", "- **Ti", "- **Qu", "- **In"]
