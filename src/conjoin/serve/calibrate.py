@@ -23,8 +23,8 @@ FEWEST = 50
 HARD, EASY = 50, 50
 """Against all entities: so many best-scored corruptions of each fact, and so many of the rest that stand for it."""
 SHOWN = 10
-MINED, DEEPER = 100, 10
-"""Mined facts that are measured; and, per hidden fact, those that a rehearsal looks at to fit their curve."""
+MINED, DEEPEST = 100, 5000
+"""Mined facts that are measured, and those that their curve is fitted on; what is less plausible counts as the last."""
 BINS = 10
 LEAST = 1e-6
 """No probability is smaller, and in the log loss none is nearer to 1: one surprise should not make it infinite."""
@@ -113,7 +113,7 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
 
 def _fit_mined(predictor: Predictor, track: Track) -> Curve | None:
     """From plausibility to the share of mined facts that are right, where valid was hidden."""
-    found = rehearse(predictor, ["valid"], n=max(1000, DEEPER * len(predictor.graph.valid)), track=track)
+    found = rehearse(predictor, ["valid"], n=DEEPEST, track=track)
     return fit(found.value, found.right, np.ones_like(found.value), "isotonic") if len(found.value) else None
 
 
