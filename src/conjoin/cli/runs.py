@@ -53,7 +53,7 @@ def train(
     lr: Annotated[float | None, typer.Option(help="Learning rate.  [default: 0.1]")] = None,
     n3: Annotated[
         float | None,
-        typer.Option(help="Weight of the cubic penalty.  [default: 0.1 with few facts per entity, else 0.01]"),
+        typer.Option(help="Weight of the cubic penalty.  [default: 0.05 with few facts per entity, else 0.01]"),
     ] = None,
     f2: Annotated[float | None, typer.Option(help="Weight of the quadratic penalty.  [default: 0]")] = None,
     optimizer: Annotated[str | None, typer.Option(help="adagrad, adam or sgd.  [default: adagrad]")] = None,
@@ -258,7 +258,7 @@ def default_batch(graph: Graph) -> int:
 
 def default_n3(graph: Graph) -> float:
     """Graphs with fewer facts than ten per entity need a strong penalty, dense ones a weak one (docs/own-graph.md)."""
-    return 0.1 if len(graph.train) < SPARSE * graph.n_entities else 0.01
+    return 0.05 if len(graph.train) < SPARSE * graph.n_entities else 0.01
 
 
 def train_report(done: RunFolder) -> dict[str, Any]:
