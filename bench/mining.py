@@ -79,9 +79,10 @@ that was right (isotonic, from the first 5,000 facts; what is less plausible cou
 mined fact its **probability**. Then it hides test instead and says how many of the first 100 were right, and how many
 the curve promises. What that does not tell:
 
-- Mined facts that are true, but in no split, count as wrong in the rehearsal.
-- A graph that lacks fewer facts than were hidden has fewer to find, and more of the list is wrong; of a complete graph
-  all of it is. Nothing in a graph says how much it lacks. Read the probabilities as what the method can do.
+- Mined facts that are true, but in no split, count as wrong in the rehearsal. Where a graph lacks more than was hidden,
+  more is right than said: `python examples/practice.py`, which keeps true facts back, shows by how much.
+- A graph that lacks less has fewer to find, and more of the list is wrong; of a complete graph all of it is. Nothing in
+  a graph says how much it lacks. Read the probabilities as what the method can do, and look at the list.
 - Facts are hidden at random. If yours are missing for a reason (a whole source was never read), it may do worse.
 
 Answers to a question have another probability ([calibration](calibration.md)): there it is given that one is missing.

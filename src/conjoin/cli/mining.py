@@ -77,8 +77,8 @@ def mine(
     """Find the most plausible facts that the graph does not hold.
 
     Ordered by plausibility: the chance that the head has one more such fact, times the softmax over its new tails.
-    After `conjoin calibrate` each has a probability: the share of such facts that were right when the facts of valid
-    were hidden and to be found. Of a graph that lacks less than that, fewer are right.
+    After `conjoin calibrate` each has a probability: the share of such facts that were among those of valid when these
+    were hidden. If the graph lacks more facts than valid holds, more are right; if it lacks less, fewer.
 
     \b
     conjoin mine runs/atlas --relation borders -n 20
@@ -132,5 +132,6 @@ def _worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
         return f"How many of them are right is not known: conjoin calibrate {run} rehearses it."
     return (
         f"In a rehearsal, with the {len(predictor.graph.valid):,} facts of valid hidden, {sum(probabilities):,.0f} of "
-        f"{len(facts):,} such facts were right. If the graph lacks fewer facts than that, fewer of these are."
+        f"{len(facts):,} such facts were among these. If the graph lacks more than that, more of yours are right; if it "
+        "lacks less, fewer."
     )
