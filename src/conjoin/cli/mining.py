@@ -132,6 +132,6 @@ def _worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
         return f"How many of them are right is not known: conjoin calibrate {run} rehearses it."
     return (
         f"In a rehearsal, with the {len(predictor.graph.valid):,} facts of valid hidden, {sum(probabilities):,.0f} of "
-        f"{len(facts):,} such facts were among these. If the graph lacks more than that, more of yours are right; if it "
-        "lacks less, fewer."
+        f"{len(facts):,} such facts were among these. If the graph lacks more than that, more of yours are right; "
+        "if it lacks less, fewer."
     )

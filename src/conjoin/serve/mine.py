@@ -135,7 +135,7 @@ def mine(
     >>> facts = [("France", "borders", "Spain"), ("Spain", "borders", "Portugal"), ("Spain", "borders", "France")]
     >>> graph = Graph.from_triples(facts)
     >>> [fact.label for fact in mine(Predictor(Model("complex", 3, 1, rank=4), graph), n=1)]
-    ['Portugal borders Spain']
+    ['France borders Portugal']
     """
     if n < 1:
         raise UsageError(f"n = {n} is too small: mine for at least one fact")

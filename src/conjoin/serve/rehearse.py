@@ -31,7 +31,7 @@ def rehearse(predictor: Predictor, hide: Sequence[Split], *, n: int, track: Trac
 
     >>> from conjoin.graph.named.datasets import load
     >>> from conjoin.model.model import Model
-    >>> graph = load("synthetic:symmetric(entities=60)")
+    >>> graph = load("synthetic:symmetric(entities=120)")
     >>> found = rehearse(Predictor(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph), ["test"], n=9)
     >>> found.value.shape, found.hidden == len(graph.test)
     ((9,), True)
