@@ -50,6 +50,13 @@ def test_the_closest_comes_first_and_few_are_shown() -> None:
     assert did_you_mean("abcd", ["abce", "abcd", "abcf", "abcg"], shown=2).count(" or ") == 1
 
 
+def test_the_last_part_of_an_address_is_recognised() -> None:
+    relations = ["http://example.org/depends", "http://example.org#needs", "http://example.org/pre-depends"]
+    assert did_you_mean("depends", relations) == " Did you mean http://example.org/depends?"
+    assert did_you_mean("Needs", relations) == " Did you mean http://example.org#needs?"
+    assert did_you_mean("", relations) == ""
+
+
 def test_unknown_names_the_word_the_suggestion_and_the_way_out() -> None:
     error = unknown("dataset", "umsl", ["umls"], way_out="Datasets are umls.")
     assert isinstance(error, UnknownName)

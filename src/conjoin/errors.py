@@ -73,11 +73,16 @@ class NotInstalled(UsageError):
 
 
 def did_you_mean(word: str, choices: Iterable[str], *, shown: int = 3) -> str:
-    """The closest of `choices` as a sentence to append to a message, or nothing when none is close."""
+    """The closest of `choices` as a sentence to append to a message, or nothing when none is close.
+
+    Choices that end like the word come first: `depends` may stand for http://example.org/depends.
+    """
     folded: dict[str, str] = {}
     for choice in choices:
         folded.setdefault(choice.casefold(), choice)
-    close = difflib.get_close_matches(word.casefold(), folded, n=shown, cutoff=0.6)
+    ends = tuple(f"{mark}{word.casefold()}" for mark in "/#:")
+    ending = [name for name in folded if word and name.endswith(ends)]
+    close = ending[:shown] or difflib.get_close_matches(word.casefold(), folded, n=shown, cutoff=0.6)
     return f" Did you mean {' or '.join(folded[name] for name in close)}?" if close else ""
 
 

@@ -143,9 +143,9 @@ def test_scores_of_given_facts(trained: Path, tmp_path: Path) -> None:
     assert first["label"] == "France borders Spain"
     assert (first["known"], second["known"]) == (True, False)
     lines = conjoin("score", trained, file).out.splitlines()
-    assert lines[0] == "head\trelation\ttail\tscore\trank\tknown\tlabel"
+    assert lines[0] == "head\trelation\ttail\tscore\trank\tknown\tprobability\tlabel"
     assert lines[1].split("\t")[:3] == ["Q0", "P1", "Q1"]
-    assert lines[2].split("\t")[5:] == ["false", "France has capital capital of Italy"]
+    assert lines[2].split("\t")[5:] == ["false", "", "France has capital capital of Italy"]
     assert float(lines[1].split("\t")[3]) == pytest.approx(first["score"], rel=1e-5)
 
 

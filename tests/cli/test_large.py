@@ -78,3 +78,11 @@ def test_amounts_of_memory(text: str, count: int) -> None:
 def test_amounts_that_are_none(text: str) -> None:
     with pytest.raises(UsageError):
         bytes_of(text)
+
+
+def test_a_plan_reads_files_as_training_does(tmp_path: Path) -> None:
+    file = tmp_path / "facts.csv"
+    file.write_text("nr;from;via;to\n" + "".join(f"{i};a{i};r;b{i % 3}\n" for i in range(9)))
+    words = ("plan", file, "--rank", 4, "--no-probe", "--json")
+    assert "--delimiter ';'" in conjoin(*words).err
+    assert conjoin(*words, "--delimiter", ";", "--columns", "from,via,to").json["graph"]["entities"] == 12

@@ -71,7 +71,7 @@ def test_strange_names_go_in_and_out(tmp_path: Path) -> None:
         assert {answer["entity"] for answer in answers} == set(names)
     scored = conjoin("score", place, file).out
     assert len(scored.splitlines()) == 1 + len(rows)
-    assert all(line.count("\t") == 6 for line in scored.splitlines())
+    assert all(line.count("\t") == 7 for line in scored.splitlines())
     table = conjoin("ask", place, "--", names[0], names[-1], "?").out
     assert "[bold]:apple:" in table
     assert "x" * 300 not in table

@@ -41,6 +41,18 @@ def test_calibrated_answers(own: Path) -> None:
     assert "ratio = 0 is too small" in conjoin("calibrate", own, "--ratio", 0).err
 
 
+def test_calibrated_scores_and_mined_facts(own: Path) -> None:
+    pytest.importorskip("sklearn", reason="calibrating needs scikit-learn")
+    assert "their probabilities add up to" in conjoin("calibrate", own).out
+    file = write_lines(own.parent / "facts.tsv", [("Q0", "P1", "Q1"), ("Q0", "P1", "Q4")])
+    known, new = (line.split("\t") for line in conjoin("score", own, file).out.splitlines()[1:])
+    assert known[6] == ""
+    assert 0 < float(new[6]) < 1
+    mined = conjoin("mine", own, "-n", 4)
+    assert "with the 1 facts of valid hidden" in mined.err
+    assert all(0 < fact["probability"] < 1 for fact in conjoin("mine", own, "-n", 4, "--json").json["facts"])
+
+
 def test_a_new_land_is_folded_in(own: Path, tmp_path: Path) -> None:
     facts = write_lines(
         tmp_path / "new.tsv", [("Q99", "borders", "France"), ("Spain", "P1", "Q99"), ("Q0", "P1", "Q4")]

@@ -239,3 +239,14 @@ def test_relations_with_one_label_stay_apart(tmp_path: Path) -> None:
         "near (P1)",
         "near (P2)",
     }
+
+
+@pytest.mark.parametrize(("facts_per_entity", "n3"), [(3, 0.05), (12, 0.01)])
+def test_sparse_graphs_get_a_strong_penalty(tmp_path: Path, facts_per_entity: int, n3: float) -> None:
+    facts = [(f"e{i:02}", "r", f"e{(i + k) % 30:02}") for i in range(30) for k in range(1, facts_per_entity + 2)]
+    file = write_lines(tmp_path / "g.tsv", facts)
+    words = ("train", file, "--rank", 2, "--epochs", 1, "-o")
+    assert conjoin(*words, tmp_path / "usual").code == 0
+    assert RunFolder(tmp_path / "usual").run.recipe.n3 == n3
+    assert conjoin(*words, tmp_path / "told", "--n3", 0.03).code == 0
+    assert RunFolder(tmp_path / "told").run.recipe.n3 == 0.03

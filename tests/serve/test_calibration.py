@@ -17,7 +17,9 @@ from conjoin.graph.graph import Graph
 from conjoin.serve.calibrate import Fitting, Sample, calibrate, draw, fit, measure, reliability
 from conjoin.serve.calibration import Calibration, Sigmoid, Steps, read_calibration, write_calibration
 from conjoin.serve.export import export
+from conjoin.serve.mine import mine
 from conjoin.serve.predictor import Asked, Predictor, open_run
+from conjoin.serve.rehearse import rehearse
 from conjoin.study.folder import RunFolder
 
 pytest.importorskip("sklearn", reason="fitting a calibration needs scikit-learn: pip install 'conjoin[calibrate]'")
@@ -149,6 +151,21 @@ def test_calibrated_probabilities_are_more_reliable_than_scores(run: Path) -> No
     assert measured["facts"] == 13
 
 
+def test_mined_facts_have_the_probability_of_a_rehearsal(own_run: RunFolder, graph: Graph) -> None:
+    calibration = calibrate(open_run(own_run.path), SMALL)
+    write_calibration(own_run, graph, calibration, weights="last")
+    facts = list(mine(open_run(own_run.path), n=1000))
+    assert calibration.mined is not None
+    assert [fact.probability for fact in facts] == calibration.mined(np.log([f.plausibility for f in facts])).tolist()
+    hidden_valid = rehearse(open_run(own_run.path), ["valid"], n=1000)
+    assert calibration.mined(hidden_valid.value).sum() == pytest.approx(hidden_valid.right.sum(), rel=0.02)
+    hidden_test = rehearse(open_run(own_run.path), ["test"], n=100)
+    measured = calibration.measured["mined"]
+    assert (measured["first"], measured["hidden"]) == (100, 13)
+    assert measured["right"] == hidden_test.right.sum()
+    assert measured["said"] == pytest.approx(calibration.mined(hidden_test.value).sum())
+
+
 def test_measured_on_what_is_shown() -> None:
     score = np.arange(24.0).reshape(2, 12)
     sample = Sample(score, np.ones((2, 12)), np.full((2, 12), 0.5), score % 12 >= 2, np.zeros(2, dtype=np.int64))
@@ -176,7 +193,7 @@ def test_answers_of_a_calibrated_run_have_a_probability(own_run: RunFolder, grap
     export(own_run.path, tmp_path / "bundle")
     assert open_run(tmp_path / "bundle").ask("n00", "next") == predictor.ask("n00", "next")
     content = json.loads(file.read_text())
-    assert set(content) == {"run", "weights", "about", "measured", "pooled", "relations", "sha256"}
+    assert set(content) == {"run", "weights", "about", "measured", "pooled", "relations", "mined", "sha256"}
 
 
 def test_a_calibration_that_is_damaged_or_of_another_run_is_refused(own_run: RunFolder, graph: Graph) -> None:

@@ -18,8 +18,9 @@ from conjoin.errors import Diverged, UnknownName, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.model.model import Model
 from conjoin.serve.calibration import Calibration, Sigmoid
-from conjoin.serve.mine import DOUBT, Mined, mine, room, write_mined
+from conjoin.serve.mine import Mined, mine, write_mined
 from conjoin.serve.predictor import Predictor
+from conjoin.serve.room import Rooms
 
 
 def graph_of(seed: int = 0) -> Graph:
@@ -38,24 +39,20 @@ def predictor_of(graph: Graph, **more: Any) -> Predictor:
     return Predictor(model, graph, **more)
 
 
-def brute_force(
-    predictor: Predictor, relations: Iterable[int], *, all_heads: bool
-) -> list[tuple[float, tuple[int, int, int]]]:
+def brute_force(predictor: Predictor, relations: Iterable[int]) -> list[tuple[float, tuple[int, int, int]]]:
     """Every pair of every relation, one by one, best first."""
     graph, found = predictor.graph, []
+    rooms = Rooms(graph)
     for r in relations:
-        train = [fact for fact in graph.train.tolist() if fact[1] == r]
-        heads = range(graph.n_entities) if all_heads else sorted({h for h, _, _ in train})
-        loops = any(h == t for h, _, t in train)
-        counts = [len(graph.known.tails_of(e, r)) for e in range(graph.n_entities)]
-        for h in heads:
+        loops = any(h == t for h, _, t in graph.train[graph.train[:, 1] == r].tolist())
+        room = rooms.of(r)
+        for h in range(graph.n_entities):
             scores = predictor.model.scores(torch.tensor([h]), torch.tensor([r]))[0].tolist()
             fresh = [t for t in range(graph.n_entities) if t not in graph.known.tails_of(h, r) and (loops or t != h)]
             total = sum(math.exp(scores[t]) for t in fresh)
-            more = sum(count > counts[h] for count in counts)
-            at_least = sum(count >= counts[h] for count in counts)
-            chance = (more + DOUBT) / (at_least + 1)
-            found += [(chance * math.exp(scores[t]) / total, (h, r, t)) for t in fresh]
+            for t in fresh:
+                back = rooms.back[r] if h in graph.known.tails_of(t, r) else 1
+                found.append((room[h] * back * math.exp(scores[t]) / total, (h, r, t)))
     found.sort(reverse=True)
     once, seen = [], set()
     for value, (h, r, t) in found:
@@ -70,17 +67,14 @@ def ids(graph: Graph, fact: Mined) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("all_heads", [False, True])
 @pytest.mark.parametrize("relation", [None, "r0", "r1", "r2"])
 @pytest.mark.parametrize("n", [1, 7, 10_000])
-def test_mining_is_brute_force(
-    monkeypatch: pytest.MonkeyPatch, seed: int, all_heads: bool, relation: str | None, n: int
-) -> None:
+def test_mining_is_brute_force(monkeypatch: pytest.MonkeyPatch, seed: int, relation: str | None, n: int) -> None:
     monkeypatch.setattr("conjoin.serve.mine.BLOCK", 3)
     predictor = predictor_of(graph_of(seed))
     wanted = range(3) if relation is None else [int(relation[1])]
-    expected = brute_force(predictor, wanted, all_heads=all_heads)[:n]
-    found = list(mine(predictor, relation=relation, n=n, all_heads=all_heads))
+    expected = brute_force(predictor, wanted)[:n]
+    found = list(mine(predictor, relation=relation, n=n))
     assert [ids(predictor.graph, fact) for fact in found] == [fact for _, fact in expected]
     assert [fact.plausibility for fact in found] == pytest.approx([value for value, _ in expected])
     assert [fact.rank for fact in found] == list(range(1, len(expected) + 1))
@@ -92,8 +86,21 @@ def test_mining_is_brute_force(
         assert fact.probability is None
 
 
-def test_room_for_one_more() -> None:
-    assert room(np.array([0, 1, 1, 3])) == pytest.approx([(3 + DOUBT) / 5, (1 + DOUBT) / 4, (1 + DOUBT) / 4, DOUBT / 2])
+def test_heads_without_room_are_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No fact is more plausible than its head has room."""
+    monkeypatch.setattr("conjoin.serve.mine.BLOCK", 1)
+    predictor = predictor_of(graph_of())
+    scored: list[int] = []
+    scores = predictor.model.scores
+
+    def counted(h: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+        scored.append(len(h))
+        return scores(h, r)
+
+    monkeypatch.setattr(predictor.model, "scores", counted)
+    found = list(mine(predictor, n=1))
+    assert len(scored) < 3 * 12
+    assert ids(predictor.graph, found[0]) == brute_force(predictor, range(3))[0][1]
 
 
 def test_the_least_probable_are_left_out() -> None:
@@ -101,18 +108,16 @@ def test_the_least_probable_are_left_out() -> None:
     plain = list(mine(predictor_of(graph), n=500))
     middle = plain[20].plausibility
     assert list(mine(predictor_of(graph), n=500, min_probability=middle)) == plain[:21]
-    curves = Calibration(Sigmoid(1.0, 0.0), {1: Sigmoid(2.0, -1.0)})
+    curves = Calibration(Sigmoid(1.0, 0.0), {1: Sigmoid(2.0, -1.0)}, mined=Sigmoid(2.0, 1.0))
     calibrated = list(mine(predictor_of(graph, calibration=curves), n=500))
     assert [replace(fact, probability=None) for fact in calibrated] == plain
     for fact in calibrated:
-        x = 2 * fact.score - 1 if fact.relation == "r1" else fact.score
-        assert fact.probability == pytest.approx(1 / (1 + math.exp(-x)))
-    likely = [fact for fact in calibrated if fact.probability is not None and fact.probability >= 0.6]
-    found = list(mine(predictor_of(graph, calibration=curves), n=5, min_probability=0.6))
-    assert 5 < len(likely) < len(calibrated)
-    everything = list(mine(predictor_of(graph, calibration=curves), n=500, min_probability=0.6))
-    assert [replace(fact, rank=0) for fact in everything] == [replace(fact, rank=0) for fact in likely]
-    assert [replace(fact, rank=0) for fact in found] == [replace(fact, rank=0) for fact in likely[:5]]
+        assert fact.probability == pytest.approx(1 / (1 + math.exp(-(2 * math.log(fact.plausibility) + 1))))
+    least = calibrated[7].probability
+    assert least is not None
+    assert list(mine(predictor_of(graph, calibration=curves), n=500, min_probability=least)) == calibrated[:8]
+    uncertain = predictor_of(graph, calibration=Calibration(Sigmoid(1.0, 0.0), {}))
+    assert list(mine(uncertain, n=500)) == plain
 
 
 def test_progress_is_told_by_block() -> None:

@@ -252,7 +252,8 @@ def score(
     """Score given facts.
 
     Prints tab-separated lines with a header, or one JSON object: head, relation, tail, score, the rank of the tail
-    among all entities that do not make a known fact, whether the fact is in the graph, and the fact in words.
+    among all entities that do not make a known fact, whether the fact is in the graph, the probability of a new fact
+    (after `conjoin calibrate`: as an answer to head and relation, if one is missing), and the fact in words.
 
     \b
     conjoin score runs/atlas candidates.tsv
@@ -273,10 +274,11 @@ def score(
     if json:
         emit({"run": str(run), "scores": [asdict(line) for line in scored]})
         return
-    show("head\trelation\ttail\tscore\trank\tknown\tlabel")
+    show("head\trelation\ttail\tscore\trank\tknown\tprobability\tlabel")
     for line in scored:
         known = str(line.known).lower()
-        cells = (line.head, line.relation, line.tail, f"{line.score:.6g}", str(line.rank), known, line.label)
+        chance = "" if line.probability is None else f"{line.probability:.4g}"
+        cells = (line.head, line.relation, line.tail, f"{line.score:.6g}", str(line.rank), known, chance, line.label)
         show("\t".join(map(spelled, cells)))
 
 

@@ -13,6 +13,7 @@ from conjoin.cli.screen import Watcher, emit, say, show, show_table
 
 if TYPE_CHECKING:
     from conjoin.algebra.forms import Form
+    from conjoin.graph.files.report import ReadOptions
     from conjoin.plan.memory import Sizes
     from conjoin.plan.plan import Plan
     from conjoin.plan.probe import Speed
@@ -145,6 +146,12 @@ def plan(
     device: opt.Device = None,
     probe: Annotated[bool, typer.Option("--probe/--no-probe", help="Measure a few steps to tell the time.")] = True,
     labels: opt.Labels = None,
+    on_error: opt.OnError = "stop",
+    columns: opt.Columns = None,
+    header: opt.Header = None,
+    delimiter: opt.Delimiter = None,
+    literals: opt.Literals = "drop",
+    blank_nodes: opt.BlankNodes = "keep",
     json: opt.Json = False,
 ) -> None:
     """Memory and time of a training before it starts.
@@ -161,7 +168,15 @@ def plan(
     from conjoin.plan.memory import Setting
     from conjoin.plan.plan import make_plan
 
-    sizes = _sizes(graph, entities, relations, triples, labels)
+    choices = opt.reading(
+        on_error=on_error,
+        columns=columns,
+        header=header,
+        delimiter=delimiter,
+        literals=literals,
+        blank_nodes=blank_nodes,
+    )
+    sizes = _sizes(graph, entities, relations, triples, choices=choices, labels=labels)
     kind, here = _device(device, elsewhere=memory is not None)
     there = device if here else None
     usual = _usual_precision(kind, there, form=form_of(form), negatives=negatives, processes=processes)
@@ -189,9 +204,16 @@ def plan(
         _show(made, speed)
 
 
-def _sizes(graph: str | None, entities: int | None, relations: int, triples: int | None, labels: Path | None) -> Sizes:
+def _sizes(
+    graph: str | None,
+    entities: int | None,
+    relations: int,
+    triples: int | None,
+    *,
+    choices: ReadOptions,
+    labels: Path | None,
+) -> Sizes:
     from conjoin.errors import UsageError
-    from conjoin.graph.files.report import ReadOptions
     from conjoin.plan.memory import Sizes
 
     if graph is None:
@@ -201,7 +223,7 @@ def _sizes(graph: str | None, entities: int | None, relations: int, triples: int
     if entities is not None or triples is not None:
         raise UsageError("a graph has its own sizes: leave out --entities and --triples, or the graph")
     with Watcher().watching() as watcher:
-        return Sizes.of(opt.load_graph(graph, options=ReadOptions(), labels=labels, watcher=watcher))
+        return Sizes.of(opt.load_graph(graph, options=choices, labels=labels, watcher=watcher))
 
 
 def _device(wanted: str | None, *, elsewhere: bool) -> tuple[str, bool]:

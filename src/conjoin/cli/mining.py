@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,8 @@ from conjoin.cli.screen import Watcher, emit, say, show, show_table, spelled
 
 if TYPE_CHECKING:
     from conjoin.serve.explain import Explanation
+    from conjoin.serve.mine import Mined
+    from conjoin.serve.predictor import Predictor
 
 
 def explain(
@@ -68,15 +71,14 @@ def mine(
     min_probability: Annotated[
         float, typer.Option(help="Leave out what is less probable; plausible, where the run has no calibration.")
     ] = 0.0,
-    all_heads: Annotated[
-        bool, typer.Option("--all-heads", help="Every entity may be a head, not just those that are one in train.")
-    ] = False,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
     """Find the most plausible facts that the graph does not hold.
 
     Ordered by plausibility: the chance that the head has one more such fact, times the softmax over its new tails.
+    After `conjoin calibrate` each has a probability: the share of such facts that were among those of valid when these
+    were hidden. If the graph lacks more facts than valid holds, more are right; if it lacks less, fewer.
 
     \b
     conjoin mine runs/atlas --relation borders -n 20
@@ -95,7 +97,6 @@ def mine(
                 predictor,
                 relation=relation,
                 n=n,
-                all_heads=all_heads,
                 min_probability=min_probability,
                 track=watcher.track,
             )
@@ -108,6 +109,7 @@ def mine(
         return
     if out is not None:
         say(f"{len(facts):,} facts in {out}")
+        say(_worth(run, predictor, facts))
         return
     rows = [
         (
@@ -120,3 +122,16 @@ def mine(
         for fact in facts
     ]
     show_table("not in the graph", ("", "fact", "plausibility", "probability", "score"), rows, left=2)
+    say(_worth(run, predictor, facts))
+
+
+def _worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
+    """How many of the facts to expect to be right, and on what condition."""
+    probabilities = [fact.probability for fact in facts if fact.probability is not None]
+    if not probabilities:
+        return f"How many of them are right is not known: conjoin calibrate {run} rehearses it."
+    return (
+        f"In a rehearsal, with the {len(predictor.graph.valid):,} facts of valid hidden, {sum(probabilities):,.0f} of "
+        f"{len(facts):,} such facts were among these. If the graph lacks more than that, more of yours are right; "
+        "if it lacks less, fewer."
+    )

@@ -36,7 +36,8 @@ def calibrate(
 
     Curves from scores to probabilities are fitted on the validation facts, per relation and direction, measured on the
     test facts and kept in the run as calibration.json. A probability is the share of held-out facts among candidates
-    of that score that are not known facts, over questions that have a held-out answer.
+    of that score that are not known facts, over questions that have a held-out answer. Facts that `conjoin mine` finds
+    are judged by another curve, from rehearsals: validation facts are hidden and mined for, then test facts.
 
     \b
     conjoin calibrate runs/atlas
@@ -72,6 +73,11 @@ def calibrate(
     else:
         say("the graph has no test facts: how reliable the probabilities are is not known")
     about = calibration.about
+    if mined := calibration.measured.get("mined"):
+        show(
+            f"Mining with the {mined['hidden']:,} test facts hidden: of the first {mined['first']} facts "
+            f"{mined['right']} were among these; their probabilities add up to {mined['said']:.0f}."
+        )
     show(
         f"{about['own_curves']} curves of their own (relations with {about['fewest']} validation facts), one for the "
         f"rest; against {about['against']}, prior {about['prior']:.2g}. Kept in {file}"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 METRICS = {"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "mean_rank": "mean rank"}
 ALL_METRICS = {**METRICS, "adjusted_mean_rank_index": "AMRI", "questions": "questions"}
 """Names in JSON and heads of columns."""
+SPARSE = 10
+"""Training facts per entity below which a graph counts as sparse."""
 GROUPS = ("direction", "relation", "pattern", "cardinality", "degree")
 
 
@@ -49,7 +51,10 @@ def train(
         typer.Option(help="Examples per step.  [default: a hundredth of all examples, 100 to 1000]"),
     ] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.  [default: 0.1]")] = None,
-    n3: Annotated[float | None, typer.Option(help="Weight of the cubic penalty.  [default: 0.01]")] = None,
+    n3: Annotated[
+        float | None,
+        typer.Option(help="Weight of the cubic penalty.  [default: 0.05 with few facts per entity, else 0.01]"),
+    ] = None,
     f2: Annotated[float | None, typer.Option(help="Weight of the quadratic penalty.  [default: 0]")] = None,
     optimizer: Annotated[str | None, typer.Option(help="adagrad, adam or sgd.  [default: adagrad]")] = None,
     initial_scale: Annotated[float | None, typer.Option(help="Deviation of the start.  [default: 0.001]")] = None,
@@ -238,7 +243,7 @@ def settings_for(graph: Graph, form: Form, preset: str | None, file: Path | None
     from conjoin.learn.presets import preset as preset_settings
     from conjoin.learn.search import read_block
 
-    settings: dict[str, Any] = {"epochs": 50, "batch": default_batch(2 * len(graph.train))}
+    settings: dict[str, Any] = {"epochs": 50, "batch": default_batch(2 * len(graph.train)), "n3": default_n3(graph)}
     if preset:
         settings |= preset_settings(preset, graph.name.casefold(), form)
     if file:
@@ -249,6 +254,11 @@ def settings_for(graph: Graph, form: Form, preset: str | None, file: Path | None
 def default_batch(examples: int) -> int:
     """A hundredth of the examples, 100 to 1000: small graphs need many steps, large ones full matrices."""
     return min(1000, max(100, examples // 100))
+
+
+def default_n3(graph: Graph) -> float:
+    """Graphs with fewer facts than ten per entity need a strong penalty, dense ones a weak one (docs/own-graph.md)."""
+    return 0.05 if len(graph.train) < SPARSE * graph.n_entities else 0.01
 
 
 def train_report(done: RunFolder) -> dict[str, Any]:

@@ -33,6 +33,12 @@ def tune(
     ] = None,
     device: opt.Device = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the settings to this TOML file too.")] = None,
+    on_error: opt.OnError = "stop",
+    columns: opt.Columns = None,
+    header: opt.Header = None,
+    delimiter: opt.Delimiter = None,
+    literals: opt.Literals = "drop",
+    blank_nodes: opt.BlankNodes = "keep",
     json: opt.Json = False,
 ) -> None:
     """Search settings by MRR on valid.
@@ -48,11 +54,18 @@ def tune(
     conjoin tune wn18rr --form 5star-conj --grid paper --storage postgresql://host/searches
     """
     from conjoin.device import choose_device
-    from conjoin.graph.files.readers import PLAIN
     from conjoin.learn.search import Search, block, grid_of
     from conjoin.learn.tune import best
     from conjoin.learn.tune import tune as search_for
 
+    choices = opt.reading(
+        on_error=on_error,
+        columns=columns,
+        header=header,
+        delimiter=delimiter,
+        literals=literals,
+        blank_nodes=blank_nodes,
+    )
     if storage is None:
         Path("runs").mkdir(exist_ok=True)
     search = Search(
@@ -68,7 +81,7 @@ def tune(
     )
     chosen = choose_device(device)
     with Watcher().watching() as watcher, opt.stopping() as stop:
-        loaded = opt.load_graph(graph, options=PLAIN, labels=None, watcher=watcher)
+        loaded = opt.load_graph(graph, options=choices, labels=None, watcher=watcher)
         for attempt in search_for(loaded, search, device=str(chosen.device), track=watcher.track, stop=stop):
             words = ", ".join(f"{key} {value}" for key, value in attempt.settings.items())
             reached = f"valid MRR {number(attempt.mrr, 4)}" if attempt.mrr is not None else attempt.reason

@@ -15,6 +15,7 @@ from conjoin.model.initial import generator
 from conjoin.progress import Track, silent
 from conjoin.serve.calibration import Calibration, Curve, Reals, Sigmoid, Steps
 from conjoin.serve.predictor import Marks, Predictor
+from conjoin.serve.rehearse import rehearse
 
 Method = Literal["isotonic", "platt"]
 FEWEST = 50
@@ -22,6 +23,8 @@ FEWEST = 50
 HARD, EASY = 50, 50
 """Against all entities: so many best-scored corruptions of each fact, and so many of the rest that stand for it."""
 SHOWN = 10
+MINED, DEEPEST = 100, 5000
+"""Mined facts that are measured, and those that their curve is fitted on; what is less plausible counts as the last."""
 BINS = 10
 LEAST = 1e-6
 """No probability is smaller, and in the log loss none is nearer to 1: one surprise should not make it infinite."""
@@ -102,7 +105,23 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
     }
     fitted = Calibration(pooled, own, about)
     measured = measure(draw(predictor, "test", chosen, track=track), fitted) if len(predictor.graph.test) else {}
-    return Calibration(pooled, own, about, measured)
+    mined = _fit_mined(predictor, track)
+    if measured and mined:
+        measured["mined"] = measure_mined(predictor, mined, track=track)
+    return Calibration(pooled, own, about, measured, mined)
+
+
+def _fit_mined(predictor: Predictor, track: Track) -> Curve | None:
+    """From plausibility to the share of mined facts that are right, where valid was hidden."""
+    found = rehearse(predictor, ["valid"], n=DEEPEST, track=track)
+    return fit(found.value, found.right, np.ones_like(found.value), "isotonic") if len(found.value) else None
+
+
+def measure_mined(predictor: Predictor, curve: Curve, *, track: Track = silent) -> dict[str, Any]:
+    """Where test is hidden: of the first mined facts, how many are right, and how many the curve says."""
+    found = rehearse(predictor, ["test"], n=MINED, track=track)
+    said = curve(found.value).sum() if len(found.value) else 0.0
+    return {"first": len(found.value), "right": int(found.right.sum()), "said": float(said), "hidden": found.hidden}
 
 
 def draw(predictor: Predictor, split: Split, fitting: Fitting, *, track: Track = silent) -> Sample:

@@ -68,6 +68,7 @@ class Sigmoid:
 class Calibration:
     """One curve for all, and own curves by relation number (reciprocals, which ask for heads, behind n_relations).
 
+    `mined` is for facts that nobody asked for, from the logarithm of plausibility (`conjoin.serve.mine`).
     `about` says how the curves were fitted, `measured` how reliable they are.
     """
 
@@ -75,6 +76,7 @@ class Calibration:
     own: Mapping[int, Curve]
     about: Mapping[str, Any] = field(default_factory=dict)
     measured: Mapping[str, Any] = field(default_factory=dict)
+    mined: Curve | None = None
 
     def probabilities(self, relations: Ids, scores: Reals) -> Reals:
         """Of scores of facts with these relations, both of shape (n,)."""
@@ -101,6 +103,7 @@ def write_calibration(folder: RunFolder, graph: Graph, calibration: Calibration,
             "measured": dict(calibration.measured),
             "pooled": calibration.pooled.to_json(),
             "relations": relations,
+            "mined": calibration.mined.to_json() if calibration.mined else None,
         },
     )
     return path
@@ -122,9 +125,12 @@ def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibrati
             for name, curves in stored["relations"].items()
             for direction, curve in curves.items()
         }
-        return Calibration(_curve(stored["pooled"]), own, dict(stored["about"]), dict(stored["measured"]))
+        mined = _curve(stored["mined"]) if stored.get("mined") else None
+        return Calibration(_curve(stored["pooled"]), own, dict(stored["about"]), dict(stored["measured"]), mined)
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise RunError(f"{path} cannot be used ({error!r}): calibrate again (conjoin calibrate)") from error
+        raise RunError(
+            f"{path} cannot be used ({error!r}): delete it and calibrate again (conjoin calibrate)"
+        ) from error
 
 
 def _curve(stored: Mapping[str, Any]) -> Curve:

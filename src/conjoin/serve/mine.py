@@ -1,9 +1,10 @@
 """The most plausible facts that the graph does not hold.
 
 Scores of different relations, even of different heads, do not compare. Facts are ordered by plausibility, the product
-of two chances. Is there a further tail at all? Among the heads with at least as many known tails as h, the share that
-has more. If so, is it t? The softmax over all tails that would be new. It is no calibrated probability; where the run
-has a calibration, facts carry that too. It does not order them: it does not know how many answers are left to find.
+of two chances. Is there a further tail at all (`conjoin.serve.room`)? If so, is it t? The softmax over all tails that
+would be new. Where the fact's reverse is known, a third: how often this relation holds both ways. Plausibility is no
+probability; a calibrated run knows how many facts of such plausibility were right in a rehearsal
+(`conjoin.serve.rehearse`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
@@ -28,17 +28,21 @@ from conjoin.graph.patterns import find_mirrors
 from conjoin.model.table import diverged
 from conjoin.progress import Track, silent
 from conjoin.serve.predictor import Predictor
+from conjoin.serve.room import Reals, Rooms
 
-Reals = npt.NDArray[np.float64]
 BLOCK = 256
 """Heads at a time: few enough for the scores to stay near the processor."""
-DOUBT = 0.02
-"""Heads that are believed to have one more tail than was ever seen, of one."""
+HOPELESS = 1e-6
+"""Heads with a smaller chance of one more tail are not looked at."""
 
 
 @dataclass(frozen=True)
 class Mined:
-    """A fact that is not in the graph, in order of plausibility; `probability` is None without a calibration."""
+    """A fact that is not in the graph, in order of plausibility.
+
+    `probability` is the share of facts of such plausibility that were right in a rehearsal: those of valid were hidden
+    and to be found. None without a calibration.
+    """
 
     head: str
     relation: str
@@ -105,8 +109,8 @@ class _Block:
     r: int
     heads: Ids
     log_room: Reals
+    log_back: float
     loops: bool
-    least_score: float
 
 
 def mine(
@@ -114,24 +118,23 @@ def mine(
     *,
     relation: str | None = None,
     n: int = 100,
-    all_heads: bool = False,
     min_probability: float = 0.0,
     track: Track = silent,
 ) -> Iterator[Mined]:
     """The n most plausible missing facts of a relation, or of all relations, best first.
 
-    Heads are the entities that the relation has in train, or with `all_heads` every entity: slower, but only so are
-    facts found whose head has none of the kind yet. A head is linked to itself only by relations that do so in train,
-    and of the two directions of a symmetric relation the better one is shown. `min_probability` leaves out facts with
-    a smaller calibrated probability; without a calibration, with a smaller plausibility.
+    Every entity may be a head. It is linked to itself only by relations that do so in train, and of the two
+    directions of a symmetric relation the better one is shown. `min_probability` leaves out facts with a smaller
+    probability; without a calibration, with a smaller plausibility.
 
-    Heads are scored in blocks; of a block only what beats the n-th best so far is looked at.
+    Heads are scored in blocks, those with most room first: no fact is more plausible than its head has room, so blocks
+    with less room than the n-th best fact are passed over.
 
     >>> from conjoin.graph.graph import Graph
     >>> from conjoin.model.model import Model
     >>> facts = [("France", "borders", "Spain"), ("Spain", "borders", "Portugal"), ("Spain", "borders", "France")]
     >>> graph = Graph.from_triples(facts)
-    >>> [fact.label for fact in mine(Predictor(Model("complex", 3, 1, rank=4), graph))]
+    >>> [fact.label for fact in mine(Predictor(Model("complex", 3, 1, rank=4), graph), n=1)]
     ['France borders Portugal']
     """
     if n < 1:
@@ -140,7 +143,9 @@ def mine(
         raise UsageError(f"min_probability = {min_probability} is not between 0 and 1")
     graph = predictor.graph
     wanted = range(graph.n_relations) if relation is None else [graph.relations.find(relation)]
-    blocks = [b for r in wanted for b in _blocks(predictor, r, all_heads=all_heads, min_probability=min_probability)]
+    rooms = Rooms(graph)
+    blocks = [block for r in wanted for block in _blocks(predictor, rooms, r)]
+    blocks.sort(key=lambda block: -block.log_room[0])
     mirrors = find_mirrors(graph)
     symmetric = torch.zeros(graph.n_relations, dtype=torch.bool, device=predictor.model.device)
     symmetric[torch.from_numpy(mirrors.relation[mirrors.relation == mirrors.other])] = True
@@ -149,54 +154,36 @@ def mine(
     found = _nothing(predictor)
     for block in track(blocks, "mine", len(blocks)):
         floor = float(found.value[-1]) if len(found.value) == keep else -np.inf
-        found = found.with_more(_above(predictor, block, floor, keep)).best(keep)
-    found = _once(found, symmetric).best(n)
-    if predictor.calibration is None and min_probability:
-        found = _Found(*(column[found.value >= np.log(min_probability)] for column in found))
-    yield from _named(predictor, found)
+        if block.log_room[0] > floor:
+            found = found.with_more(_above(predictor, block, floor, keep)).best(keep)
+    for fact in _named(predictor, _once(found, symmetric).best(n)):
+        if (fact.plausibility if fact.probability is None else fact.probability) >= min_probability:
+            yield fact
 
 
-def room(known_tails: Ids) -> Reals:
-    """For entities with so many known tails, the chance that there is one more: estimated from all of them."""
-    at_least = np.bincount(known_tails)[::-1].cumsum()[::-1]
-    more = np.append(at_least[1:], 0)
-    return np.asarray(((more + DOUBT) / (at_least + 1))[known_tails], dtype=np.float64)
-
-
-def _blocks(predictor: Predictor, r: int, *, all_heads: bool, min_probability: float) -> Iterator[_Block]:
+def _blocks(predictor: Predictor, rooms: Rooms, r: int) -> Iterator[_Block]:
+    """The heads of a relation, those with most room first."""
     graph = predictor.graph
     facts = graph.train[graph.train[:, 1] == r]
-    everyone = np.arange(graph.n_entities)
-    heads = everyone if all_heads else np.unique(facts[:, 0])
-    if not len(facts) or not len(heads):
+    if not len(facts):
         return
-    question, _ = graph.known.pairs(everyone, np.full_like(everyone, r))
-    log_room = np.log(room(np.bincount(question, minlength=graph.n_entities)))
+    room = rooms.of(r)
+    heads = np.flatnonzero(room > HOPELESS)
+    heads = heads[np.argsort(-room[heads], kind="stable")]
+    log_room, log_back = np.log(room[heads]), float(np.log(rooms.back[r]))
     loops = bool((facts[:, 0] == facts[:, 2]).any())
-    least = _least_score(predictor, r, min_probability)
     size = min(BLOCK, predictor.model.entities.questions_at_once())
     for start in range(0, len(heads), size):
-        part = heads[start : start + size]
-        yield _Block(r, part, log_room[part], loops, least)
-
-
-def _least_score(predictor: Predictor, r: int, probability: float) -> float:
-    """The score from which the calibration gives the probability; its curves never fall."""
-    if predictor.calibration is None or not probability:
-        return -np.inf
-    low, high = -1e6, 1e6
-    for _ in range(80):
-        middle = (low + high) / 2
-        reached = predictor.probabilities(np.array([r]), np.array([middle]))[0]
-        low, high = (low, middle) if reached is not None and reached >= probability else (middle, high)
-    return high
+        part = slice(start, start + size)
+        yield _Block(r, heads[part], log_room[part], log_back, loops)
 
 
 @torch.no_grad()
 def _above(predictor: Predictor, block: _Block, floor: float, keep: int) -> _Found:
     """The facts of a block whose value is above the floor, at most `keep`.
 
-    A value is score - log Σ exp scores + log room: a floor for values is a floor for scores that differs by head.
+    A value is score - log Σ exp scores + log room, less where the reverse is known: a floor for values is a floor for
+    scores that differs by head.
     """
     graph, model = predictor.graph, predictor.model
     heads = torch.from_numpy(block.heads).to(model.device)
@@ -209,11 +196,15 @@ def _above(predictor: Predictor, block: _Block, floor: float, keep: int) -> _Fou
     if bool(torch.isnan(total).any() | (total == torch.inf).any()):
         raise diverged()
     offset = torch.from_numpy(block.log_room).to(scores) - total
-    above = (scores > (floor - offset)[:, None]) & (scores >= block.least_score)
-    row, tails = above.nonzero(as_tuple=True)
-    score = scores[row, tails]
+    reversed_ = graph.known.pairs(block.heads, np.full_like(block.heads, block.r + graph.n_relations))
+    known_back = tuple(torch.from_numpy(ids).to(model.device) for ids in reversed_)
+    unchanged = scores[known_back]
+    scores[known_back] += block.log_back
+    row, tails = (scores > (floor - offset)[:, None]).nonzero(as_tuple=True)
+    value = scores[row, tails] + offset[row]
+    scores[known_back] = unchanged
     fact = torch.stack([heads[row], torch.full_like(row, block.r), tails], dim=1)
-    found = _Found(score + offset[row], score, fact)
+    found = _Found(value, scores[row, tails], fact)
     if len(row) <= keep:
         return found
     best = torch.topk(found.value, keep).indices
@@ -242,8 +233,10 @@ def _named(predictor: Predictor, found: _Found) -> Iterator[Mined]:
     graph: Graph = predictor.graph
     entities, relations = graph.entities, graph.relations
     facts, scores = found.fact.cpu().numpy(), found.score.double().cpu().numpy()
-    probabilities = predictor.probabilities(facts[:, 1], scores)
-    plausibilities = found.value.exp().tolist()
+    values = found.value.double().cpu().numpy()
+    curve = predictor.calibration.mined if predictor.calibration else None
+    probabilities = [None] * len(values) if curve is None else curve(values).tolist()
+    plausibilities = np.exp(values).tolist()
     for rank, ((h, r, t), score, probability, plausibility) in enumerate(
         zip(facts.tolist(), scores.tolist(), probabilities, plausibilities, strict=True), start=1
     ):

@@ -304,7 +304,7 @@ class Predictor:
                 score,
                 rank + 1,
                 fact,
-                probability,
+                None if fact else probability,
             )
             for (a, b, c), score, rank, fact, probability in zip(host.tolist(), *columns, strict=True)
         ]

@@ -202,3 +202,32 @@ def test_endless_cells_are_refused(tmp_path: Path) -> None:
     triples, report = read_triples(path, SKIP)
     assert rows(triples) == [("d", "e", "f")]
     assert report.problems == {"broken CSV": 1}
+
+
+def test_a_first_line_that_shares_no_name_is_pointed_out(tmp_path: Path) -> None:
+    facts = [f"a{i % 4},r,b{i % 3}" for i in range(12)]
+    odd = put(tmp_path, "\n".join(["Subjekt,Verb,Objekt", *facts]), "odd.csv")
+    triples, report = read_triples(odd)
+    assert len(triples) == 13
+    assert report.like_a_header == ("Subjekt", "Verb", "Objekt")
+    assert "(Subjekt, Verb, Objekt) was read as a fact" in report.sentences()[0]
+    assert "--header" in report.sentences()[0]
+    for lines, options in (
+        (facts, ReadOptions()),
+        (["a0,Verb,Objekt", *facts], ReadOptions()),
+        (["Subjekt,r,Objekt", *facts], ReadOptions()),
+        (["Subjekt,Verb,Objekt", *facts], ReadOptions(header=False)),
+        (["Subjekt,Verb,Objekt", *facts], ReadOptions(header=True)),
+        (["Subjekt,Verb,Objekt", *facts[:3]], ReadOptions()),
+    ):
+        plain = put(tmp_path, "\n".join(lines), "plain.csv")
+        assert read_triples(plain, options)[1].like_a_header is None
+
+
+def test_another_delimiter_is_named(tmp_path: Path) -> None:
+    file = put(tmp_path, "nr;head;relation;tail\n1;a;r;b\n")
+    named = r"With ';' it has 4: try delimiter=';' \(--delimiter ';'\)"
+    with pytest.raises(GraphError, match=named):
+        read_triples(file)
+    with pytest.raises(GraphError, match=named):
+        read_triples(file, ReadOptions(columns=("head", "relation", "tail")))

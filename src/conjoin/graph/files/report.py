@@ -12,6 +12,8 @@ from conjoin.errors import GraphError, unknown
 OnError = Literal["stop", "skip"]
 Column = int | str
 SAMPLES = 20
+ENOUGH = 10
+"""Facts that a file has at least before its first line can stand out."""
 HOW_TO_SKIP = "Mend the line, or skip and count such lines with on_error='skip' (--on-error skip)."
 
 
@@ -89,6 +91,7 @@ class ReadReport:
     blank_lines: int = 0
     comments: int = 0
     header: tuple[str, ...] | None = None
+    like_a_header: tuple[str, ...] | None = None
     problems: Mapping[str, int] = field(default_factory=dict)
     samples: tuple[Problem, ...] = ()
     multiline_rows: int = 0
@@ -107,6 +110,12 @@ class ReadReport:
         said: list[str] = []
         if self.header is not None:
             said.append(f"line 1 read as a header: {', '.join(self.header)}")
+        if self.like_a_header is not None:
+            names = ", ".join(self.like_a_header)
+            said.append(
+                f"its first line ({names}) was read as a fact, but none of its names occurs again: "
+                "if it names the columns, say so with header=True (--header)"
+            )
         if self.problems:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in self.problems.items())
             said.append(f"{self.n_problems:,} bad lines skipped ({reasons}); the first: {self.samples[0]}")
@@ -208,6 +217,16 @@ class Sink:
         if len(self._samples) < SAMPLES:
             self._samples.append(found)
 
+    def _like_a_header(self) -> tuple[str, ...] | None:
+        """The first fact of a table, where its names occur in no other."""
+        asked = self._format in ("TSV", "CSV") and self.options.header is None and self.header is None
+        if not asked or len(self.triples) < ENOUGH:
+            return None
+        h, r, t = first = next(iter(self.triples))
+        heads, relations, tails = self.triples.heads, self.triples.relations, self.triples.tails
+        alone = relations.count(r) == 1 and heads.count(h) + tails.count(h) == 1 == heads.count(t) + tails.count(t)
+        return first if alone else None
+
     def report(self) -> ReadReport:
         return ReadReport(
             file=self.file,
@@ -217,6 +236,7 @@ class Sink:
             blank_lines=self.blank_lines,
             comments=self.comments,
             header=self.header,
+            like_a_header=self._like_a_header(),
             problems=dict(self._problems),
             samples=tuple(self._samples),
             multiline_rows=self.multiline_rows,

@@ -18,7 +18,8 @@ HEADER_WORDS = (
     ("tail", "object", "target"),
 )
 HEADER_LETTERS = (("h", "s"), ("r", "p"), ("t", "o"))
-CHOOSE = "choose three with columns=(...)"
+CHOOSE = "choose three with columns=(...) (--columns subject,verb,object)"
+DELIMITERS = ",;\t|"
 
 Row = tuple[int, list[str]]
 
@@ -217,7 +218,7 @@ def _position(where: str, names: Sequence[str], column: int | str) -> int:
     places = [i for i, name in enumerate(names) if name == column]
     if len(places) != 1:
         count = f"{len(places)} columns are" if places else "no column is"
-        guess = "" if places else did_you_mean(column, names)
+        guess = "" if places else did_you_mean(column, names) + (_other_delimiter(names[0]) if len(names) == 1 else "")
         raise GraphError(f"{where}: {count} named {column!r}; there are {_listed(names)}.{guess}")
     return places[0]
 
@@ -232,10 +233,17 @@ def _miscounted(cells: list[str], width: int, delimiter: str, options: ReadOptio
         return f"{count}, too few for columns={options.columns}"
     hint = ""
     if len(cells) == 1:
-        hint = f" (is {delimiter!r} the delimiter?)"
+        hint = f" (is {delimiter!r} the delimiter?)" + _other_delimiter(cells[0])
     elif len(cells) > width == 3 and options.columns is None:
         hint = f" (where all lines have more, {CHOOSE})"
     return f"{count} instead of {width}{hint}"
+
+
+def _other_delimiter(line: str) -> str:
+    """What else may separate the cells of a line that has only one."""
+    likely = max(DELIMITERS, key=line.count)
+    count = line.count(likely) + 1
+    return f" With {likely!r} it has {count}: try delimiter={likely!r} (--delimiter {likely!r})" if count >= 3 else ""
 
 
 def broken_bytes(error: UnicodeDecodeError) -> str:

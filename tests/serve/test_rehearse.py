@@ -1,0 +1,29 @@
+"""Rehearsals of mining: hidden facts are to be found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.serve.test_mine import graph_of, ids, predictor_of
+
+from conjoin.graph.graph import Split
+from conjoin.serve.mine import mine
+from conjoin.serve.predictor import Predictor
+from conjoin.serve.rehearse import rehearse
+
+
+@pytest.mark.parametrize("hide", [("valid",), ("test",), ("valid", "test")])
+def test_what_was_hidden_is_right(hide: tuple[Split, ...]) -> None:
+    predictor = predictor_of(graph_of())
+    graph = predictor.graph
+    found = rehearse(predictor, hide, n=10_000)
+    valid, test = (graph.train[:0] if split in hide else graph.triples(split) for split in ("valid", "test"))
+    unaware = replace(graph, valid=valid, test=test)
+    expected = list(mine(Predictor(predictor.model, unaware), n=10_000))
+    assert np.exp(found.value) == pytest.approx([fact.plausibility for fact in expected])
+    hidden = {tuple(fact) for split in hide for fact in graph.triples(split).tolist()}
+    assert found.right.tolist() == [ids(graph, fact) in hidden for fact in expected]
+    assert found.hidden == len(hidden)
+    assert found.right.sum() > 0
