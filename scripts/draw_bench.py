@@ -43,8 +43,9 @@ def speed(measured: Sequence[dict[str, Any]]) -> Figure:
     for ax, told in zip(axes, measured, strict=True):
         _bars(ax, told)
         ax.set_title(f"Seconds per epoch, {TITLES.get(told['hardware'], told['hardware'])}", x=-0.5)
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="lower center", ncols=len(names), frameon=False, fontsize=7)
+    shown = [entry for ax in axes for entry in zip(*ax.get_legend_handles_labels(), strict=True)]
+    named = {name: handle for handle, name in shown}
+    figure.legend(named.values(), named.keys(), loc="lower center", ncols=len(named), frameon=False, fontsize=7)
     return figure
 
 
@@ -63,7 +64,8 @@ def _bars(ax: Axes, told: dict[str, Any]) -> None:
     ax.set_xscale("log")
     ax.set_ylim(len(cells) - 0.5, -0.5)
     ax.set_yticks(
-        range(len(cells)), [f"{c['dataset']} {c['form']}\nrank {c['rank']}, batch {c['batch']}" for c in cells]
+        range(len(cells)),
+        [f"{c['dataset']} {c['form']}\nrank {c['rank']}, batch {c['batch']}, {c['precision']}" for c in cells],
     )
     ax.tick_params(axis="y", length=0, labelsize=7)
     ax.grid(axis="x", color=FAINT, alpha=0.3, linewidth=0.5)
