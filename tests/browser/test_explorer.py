@@ -206,6 +206,7 @@ def test_the_map_is_searched_encircled_and_clicked(visit: Visit) -> None:
     page.get_by_role("button", name="Reset").click()
     points.wait_for(state="detached")
     page.get_by_role("button", name="Lasso").click()
+    page.locator(".plane.encircling").wait_for()
     box = canvas.bounding_box()
     assert box is not None
     left, top, width, height = box["x"], box["y"], box["width"], box["height"]

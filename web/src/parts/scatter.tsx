@@ -1,6 +1,6 @@
 /** The canvas of the map: keeps the drawing in step with the address. */
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { MapView } from "../client";
 import { homeOf, paintOf, readView, writePolygon, writeView } from "../draw/choice";
 import { Scatter } from "../draw/scatter";
@@ -41,6 +41,7 @@ export function Points(props: Props): VNode {
         picked: (point) => latest.current.open(point),
         encircled: (polygon) => latest.current.encircled(writePolygon(polygon)),
       });
+      scatter.current.lasso = latest.current.lasso;
     } catch {
       setFailed(true);
     }
@@ -56,7 +57,7 @@ export function Points(props: Props): VNode {
     if (scatter.current) scatter.current.home = home;
     scatter.current?.look(readView(view) ?? (at < 0 ? home : { x: map.x[at] ?? 0, y: map.y[at] ?? 0, zoom: CLOSE * home.zoom }));
   }, [map, view, focus]);
-  useEffect(() => { if (scatter.current) scatter.current.lasso = lasso; }, [map, lasso]);
+  useLayoutEffect(() => { if (scatter.current) scatter.current.lasso = lasso; }, [lasso]);
 
   if (failed) return <p class="notice">This browser has no WebGL 2: the map cannot be drawn.</p>;
   const named = pointed && map.labels[pointed.point];
