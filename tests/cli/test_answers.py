@@ -156,7 +156,9 @@ def test_scoring_reads_any_format_and_reports_bad_lines(trained: Path, tmp_path:
     stopped = conjoin(*words)
     assert stopped.code == 2
     assert "f.csv:4: wrong number of columns" in stopped.err
-    assert len(conjoin(*words, "--on-error", "skip", "--json").json["scores"]) == 1
+    skipped = conjoin(*words, "--on-error", "skip", "--json")
+    assert len(skipped.json["scores"]) == 1
+    assert "f.csv: 1 bad lines skipped (wrong number of columns 1)" in skipped.err
 
 
 def test_similar(trained: Path) -> None:

@@ -238,15 +238,13 @@ def find(
     show_table(text, ("label", "name", "facts"), rows, left=2)
 
 
+@opt.reading_options
 def score(
     run: opt.RunArgument,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Facts, in any format that graphs are read from.")],
     *,
     weights: opt.Weights = None,
-    on_error: opt.OnError = "stop",
-    columns: opt.Columns = None,
-    header: opt.Header = None,
-    delimiter: opt.Delimiter = None,
+    reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
     """Score given facts.
@@ -258,19 +256,10 @@ def score(
     \b
     conjoin score runs/atlas candidates.tsv
     """
-    from conjoin.graph.files.readers import read_triples
     from conjoin.serve.predictor import open_run
 
-    choices = opt.reading(
-        on_error=on_error,
-        columns=columns,
-        header=header,
-        delimiter=delimiter,
-        literals="drop",
-        blank_nodes="keep",
-    )
-    triples, _ = read_triples(file, choices)
-    scored = open_run(run, weights=weights).score(list(triples))
+    facts = opt.read_facts(file, reading)
+    scored = open_run(run, weights=weights).score(facts)
     if json:
         emit({"run": str(run), "scores": [asdict(line) for line in scored]})
         return

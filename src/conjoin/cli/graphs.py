@@ -83,17 +83,13 @@ def fetch(
         show(f"{name} is in {folder}, verified")
 
 
+@opt.reading_options
 def inspect(
     graph: opt.GraphArgument,
     *,
     relations: Annotated[int, typer.Option(min=0, help="How many relations to list.")] = 10,
     labels: opt.Labels = None,
-    on_error: opt.OnError = "stop",
-    columns: opt.Columns = None,
-    header: opt.Header = None,
-    delimiter: opt.Delimiter = None,
-    literals: opt.Literals = "drop",
-    blank_nodes: opt.BlankNodes = "keep",
+    reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
     """Look at a graph before using it.
@@ -106,16 +102,8 @@ def inspect(
     """
     from conjoin.graph.survey import Measure, survey
 
-    choices = opt.reading(
-        on_error=on_error,
-        columns=columns,
-        header=header,
-        delimiter=delimiter,
-        literals=literals,
-        blank_nodes=blank_nodes,
-    )
     with Watcher().watching() as watcher:
-        loaded = opt.load_graph(graph, options=choices, labels=labels, watcher=watcher)
+        loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
     found = survey(loaded)
     if json:
         emit(found.to_json())
@@ -165,6 +153,7 @@ def _shown_of(listed: int, all_of_them: int) -> str:
     return f" ({listed} of {all_of_them:,})" if listed < all_of_them else ""
 
 
+@opt.reading_options
 def split(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A file of triples, or a folder whose splits are joined first.")
@@ -176,12 +165,7 @@ def split(
     seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
     labels: opt.Labels = None,
-    on_error: opt.OnError = "stop",
-    columns: opt.Columns = None,
-    header: opt.Header = None,
-    delimiter: opt.Delimiter = None,
-    literals: opt.Literals = "drop",
-    blank_nodes: opt.BlankNodes = "keep",
+    reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
     """Split a file of facts once and for all.
@@ -195,16 +179,8 @@ def split(
     from conjoin.graph.files.folder import read_graph
     from conjoin.graph.split import parse_size, split_graph, write_split
 
-    choices = opt.reading(
-        on_error=on_error,
-        columns=columns,
-        header=header,
-        delimiter=delimiter,
-        literals=literals,
-        blank_nodes=blank_nodes,
-    )
     sizes = {"valid": parse_size(valid), "test": parse_size(test)}
-    whole = read_graph(file, options=choices, labels=labels, split=lambda graph: graph)
+    whole = read_graph(file, options=reading, labels=labels, split=lambda graph: graph)
     graph = split_graph(whole, valid=sizes["valid"], test=sizes["test"], seed=seed)
     written = write_split(graph, out, overwrite=overwrite)
     for note in (*graph.notes, *written.notes):

@@ -12,6 +12,7 @@ from conjoin.cli.runs import METRICS
 from conjoin.cli.screen import Watcher, emit, number, say, show, show_table
 
 
+@opt.reading_options
 def import_model(
     source: Annotated[Path, typer.Argument(metavar="FOLDER", help="What PipelineResult.save_to_directory wrote.")],
     graph: opt.GraphArgument,
@@ -20,6 +21,7 @@ def import_model(
     python: Annotated[
         Path, typer.Option("--pykeen", envvar="CONJOIN_PYKEEN_PYTHON", help="A Python interpreter that has PyKEEN.")
     ],
+    reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
     """Import a ComplEx model that PyKEEN has trained.
@@ -30,11 +32,11 @@ def import_model(
     \b
     conjoin import results/ my-facts/ --pykeen pykeen/bin/python -o runs/theirs
     """
-    from conjoin.graph.named.datasets import load
     from conjoin.serve.adopt import import_pykeen
 
     with Watcher().watching() as watcher:
-        kept = import_pykeen(source, load(graph, track=watcher.track), out, python=python, track=watcher.track)
+        loaded = opt.load_graph(graph, options=reading, labels=None, watcher=watcher)
+        kept = import_pykeen(source, loaded, out, python=python, track=watcher.track)
     if json:
         measured = {split: kept.result[split] for split in ("valid", "test")}
         emit({"run": str(kept.path), "origin": kept.run.origin, **measured})

@@ -13,7 +13,6 @@ from conjoin.cli.screen import Watcher, emit, say, show, show_table
 
 if TYPE_CHECKING:
     from conjoin.algebra.forms import Form
-    from conjoin.graph.files.report import ReadOptions
     from conjoin.plan.memory import Sizes
     from conjoin.plan.plan import Plan
     from conjoin.plan.probe import Speed
@@ -35,6 +34,7 @@ TERMS = {
 }
 
 
+@opt.reading_options
 def ingest(
     files: Annotated[
         list[Path],
@@ -49,12 +49,7 @@ def ingest(
     threads: Annotated[int | None, typer.Option(min=1, help="By default all cores.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the graph in the folder.")] = False,
     labels: opt.Labels = None,
-    on_error: opt.OnError = "stop",
-    columns: opt.Columns = None,
-    header: opt.Header = None,
-    delimiter: opt.Delimiter = None,
-    literals: opt.Literals = "drop",
-    blank_nodes: opt.BlankNodes = "keep",
+    reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
     """Make a stored graph of files too large to read at once.
@@ -71,19 +66,11 @@ def ingest(
     from conjoin.graph.ingest.ingest import ingest as ingest_files
     from conjoin.graph.split import parse_size
 
-    choices = opt.reading(
-        on_error=on_error,
-        columns=columns,
-        header=header,
-        delimiter=delimiter,
-        literals=literals,
-        blank_nodes=blank_nodes,
-    )
     with Watcher().watching() as watcher:
         made = ingest_files(
             files,
             out,
-            options=choices,
+            options=reading,
             valid=parse_size(valid),
             test=parse_size(test),
             seed=seed,
@@ -126,6 +113,7 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if platform.system() == "Darwin" else 1024)
 
 
+@opt.reading_options
 def plan(
     graph: Annotated[
         str | None, typer.Argument(metavar="[GRAPH]", help="A graph as for `train`; or give its sizes instead.")
@@ -146,12 +134,7 @@ def plan(
     device: opt.Device = None,
     probe: Annotated[bool, typer.Option("--probe/--no-probe", help="Measure a few steps to tell the time.")] = True,
     labels: opt.Labels = None,
-    on_error: opt.OnError = "stop",
-    columns: opt.Columns = None,
-    header: opt.Header = None,
-    delimiter: opt.Delimiter = None,
-    literals: opt.Literals = "drop",
-    blank_nodes: opt.BlankNodes = "keep",
+    reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
     """Memory and time of a training before it starts.
@@ -168,15 +151,7 @@ def plan(
     from conjoin.plan.memory import Setting
     from conjoin.plan.plan import make_plan
 
-    choices = opt.reading(
-        on_error=on_error,
-        columns=columns,
-        header=header,
-        delimiter=delimiter,
-        literals=literals,
-        blank_nodes=blank_nodes,
-    )
-    sizes = _sizes(graph, entities, relations, triples, choices=choices, labels=labels)
+    sizes = _sizes(graph, entities, relations, triples, reading=reading, labels=labels)
     kind, here = _device(device, elsewhere=memory is not None)
     there = device if here else None
     usual = _usual_precision(kind, there, form=form_of(form), negatives=negatives, processes=processes)
@@ -210,7 +185,7 @@ def _sizes(
     relations: int,
     triples: int | None,
     *,
-    choices: ReadOptions,
+    reading: opt.Reading,
     labels: Path | None,
 ) -> Sizes:
     from conjoin.errors import UsageError
@@ -223,7 +198,7 @@ def _sizes(
     if entities is not None or triples is not None:
         raise UsageError("a graph has its own sizes: leave out --entities and --triples, or the graph")
     with Watcher().watching() as watcher:
-        return Sizes.of(opt.load_graph(graph, options=choices, labels=labels, watcher=watcher))
+        return Sizes.of(opt.load_graph(graph, options=reading, labels=labels, watcher=watcher))
 
 
 def _device(wanted: str | None, *, elsewhere: bool) -> tuple[str, bool]:

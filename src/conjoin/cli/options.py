@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -38,14 +40,6 @@ RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default a GPU where there is one.")]
 Labels = Annotated[Path | None, typer.Option(help="File with id and human name; further columns are ignored.")]
-OnError = Annotated[str, typer.Option(help="A bad line: stop with its place and reason, or skip and count it.")]
-Columns = Annotated[
-    str | None, typer.Option(help="Which columns hold head, relation, tail: three names, or numbers from 0.")
-]
-Header = Annotated[bool | None, typer.Option("--header/--no-header", help="Does a table start with a header line?")]
-Delimiter = Annotated[str | None, typer.Option(help="Column separator; default: tab in .tsv and .txt, comma in .csv.")]
-Literals = Annotated[str, typer.Option(help="RDF literals as objects: drop them with a count, or keep as entities.")]
-BlankNodes = Annotated[str, typer.Option(help="RDF triples with blank nodes: keep, or drop with a count.")]
 CheckpointEpochs = Annotated[
     int,
     typer.Option(min=0, help="Checkpoint every n epochs.  [default: each, in a tenth of the time]", show_default=False),
@@ -54,6 +48,8 @@ CheckpointMinutes = Annotated[
     float, typer.Option(min=0, help="Checkpoint every n minutes instead.", show_default=False)
 ]
 Weights = Annotated[str | None, typer.Option(help="last or best (on valid); by default what the run reports.")]
+Reading: TypeAlias = "ReadOptions"
+"""What a verb takes as `reading` under `@reading_options`. A text: only type checkers load the class for it."""
 
 
 def bytes_of(text: str) -> int:
@@ -79,16 +75,28 @@ def stopping() -> Iterator[Stop]:
             raise
 
 
-def reading(
+def read_options(
     *,
-    on_error: str,
-    columns: str | None,
-    header: bool | None,
-    delimiter: str | None,
-    literals: str,
-    blank_nodes: str,
-) -> ReadOptions:
-    """The reading options as the library wants them."""
+    on_error: Annotated[
+        str, typer.Option(help="A bad line: stop with its place and reason, or skip and count it.")
+    ] = "stop",
+    columns: Annotated[
+        str | None, typer.Option(help="Which columns hold head, relation, tail: three names, or numbers from 0.")
+    ] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Does a table start with a header line?")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Column separator; default: tab in .tsv and .txt, comma in .csv.")
+    ] = None,
+    literals: Annotated[
+        str, typer.Option(help="RDF literals as objects: drop them with a count, or keep as entities.")
+    ] = "drop",
+    blank_nodes: Annotated[
+        str, typer.Option(help="RDF triples with blank nodes: keep, or drop with a count.")
+    ] = "keep",
+) -> Reading:
+    """The reading options of the command line as the library wants them."""
     from conjoin.errors import UsageError
     from conjoin.graph.files.report import ReadOptions
 
@@ -106,7 +114,23 @@ def reading(
     )
 
 
-def load_graph(name: str, *, options: ReadOptions, labels: Path | None, watcher: Watcher) -> Graph:
+def reading_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb, offering the parameters of `read_options` in the place of `reading`, which it gets made of them."""
+    own, offered = (inspect.signature(function, eval_str=True).parameters for function in (verb, read_options))
+
+    @wraps(verb)
+    def offering(**words: Any) -> None:
+        reading = read_options(**{name: words.pop(name) for name in offered})
+        verb(**words, reading=reading)
+
+    shown = [one for name in own for one in (offered.values() if name == "reading" else (own[name],))]
+    # Typer looks at both.
+    offering.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    offering.__annotations__ = {one.name: one.annotation for one in shown}
+    return offering
+
+
+def load_graph(name: str, *, options: Reading, labels: Path | None, watcher: Watcher) -> Graph:
     """The graph, with everything worth knowing about how it was read said."""
     from conjoin.cli.screen import say
     from conjoin.graph.named.datasets import load
@@ -115,3 +139,14 @@ def load_graph(name: str, *, options: ReadOptions, labels: Path | None, watcher:
     for note in graph.notes:
         say(f"{graph.name}: {note}")
     return graph
+
+
+def read_facts(file: Path, options: Reading) -> list[tuple[str, str, str]]:
+    """The facts of one file, with everything worth knowing about how it was read said."""
+    from conjoin.cli.screen import say
+    from conjoin.graph.files.readers import read_triples
+
+    triples, report = read_triples(file, options)
+    for note in report.sentences():
+        say(note)
+    return list(triples)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from conjoin.graph.portrait import Portrait
 
 
+@opt.reading_options
 def patterns(
     graph: opt.GraphArgument,
     *,
@@ -24,12 +25,7 @@ def patterns(
     support: Annotated[int, typer.Option(help="Pairs that must support a pattern.")] = 10,
     relations: Annotated[int, typer.Option(min=0, help="How many lines of each table to show.")] = 15,
     labels: opt.Labels = None,
-    on_error: opt.OnError = "stop",
-    columns: opt.Columns = None,
-    header: opt.Header = None,
-    delimiter: opt.Delimiter = None,
-    literals: opt.Literals = "drop",
-    blank_nodes: opt.BlankNodes = "keep",
+    reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
     """Find the patterns of every relation.
@@ -44,16 +40,8 @@ def patterns(
     from conjoin.graph.portrait import NONE, Thresholds, portray
 
     asked = Thresholds(confidence=confidence, composition=composition, support=support)
-    choices = opt.reading(
-        on_error=on_error,
-        columns=columns,
-        header=header,
-        delimiter=delimiter,
-        literals=literals,
-        blank_nodes=blank_nodes,
-    )
     with Watcher().watching() as watcher:
-        loaded = opt.load_graph(graph, options=choices, labels=labels, watcher=watcher)
+        loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
     found = portray(loaded, asked)
     if json:
         emit(found.to_json())

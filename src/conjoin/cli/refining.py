@@ -84,6 +84,7 @@ def calibrate(
     )
 
 
+@opt.reading_options
 def fold(
     run: opt.RunArgument,
     facts: Annotated[Path, typer.Argument(metavar="FACTS", help="Facts of the new entities, in any graph format.")],
@@ -92,10 +93,7 @@ def fold(
     labels: opt.Labels = None,
     weights: opt.Weights = None,
     seed: Annotated[int, typer.Option(help="Seed of the start and of the sample of training questions.")] = 0,
-    on_error: opt.OnError = "stop",
-    columns: opt.Columns = None,
-    header: opt.Header = None,
-    delimiter: opt.Delimiter = None,
+    reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
     """Fold new entities into a trained run, from their facts.
@@ -107,20 +105,16 @@ def fold(
     conjoin fold runs/atlas new-facts.tsv -o runs/atlas-2
     """
     from conjoin.graph.files.labels import read_labels
-    from conjoin.graph.files.readers import read_triples
     from conjoin.graph.files.store import open_graph
     from conjoin.serve.extend import likely_misspelt
     from conjoin.serve.fold import fold_run
     from conjoin.study.folder import RunFolder
 
-    choices = opt.reading(
-        on_error=on_error, columns=columns, header=header, delimiter=delimiter, literals="drop", blank_nodes="keep"
-    )
-    triples, _ = read_triples(facts, choices)
+    told = opt.read_facts(facts, reading)
     named = read_labels(labels) if labels else None
     before = open_graph(RunFolder(run).graph_folder)
     with Watcher().watching() as watcher:
-        folded, kept = fold_run(run, list(triples), out, labels=named, weights=weights, seed=seed, track=watcher.track)
+        folded, kept = fold_run(run, told, out, labels=named, weights=weights, seed=seed, track=watcher.track)
     graph = folded.graph
     fresh = [name for name in graph.entities.names if name not in before.entities.index]
     for name, meant in likely_misspelt(before, fresh).items():

@@ -30,6 +30,7 @@ SPARSE = 10
 GROUPS = ("direction", "relation", "pattern", "cardinality", "degree")
 
 
+@opt.reading_options
 def train(
     graph: opt.GraphArgument,
     *,
@@ -101,12 +102,7 @@ def train(
         ),
     ] = None,
     labels: opt.Labels = None,
-    on_error: opt.OnError = "stop",
-    columns: opt.Columns = None,
-    header: opt.Header = None,
-    delimiter: opt.Delimiter = None,
-    literals: opt.Literals = "drop",
-    blank_nodes: opt.BlankNodes = "keep",
+    reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
     """Train a model on a graph, then rank valid and test.
@@ -136,14 +132,6 @@ def train(
     from conjoin.study.run import Run
 
     mesh = shared_among(processes, replicas)
-    choices = opt.reading(
-        on_error=on_error,
-        columns=columns,
-        header=header,
-        delimiter=delimiter,
-        literals=literals,
-        blank_nodes=blank_nodes,
-    )
     before = open_run(start) if start else None
     known = before.settings if before else None
     chosen_form = form_of(form or (known.form if known else "5star-conj"), quotient=quotient, layout=layout)
@@ -167,7 +155,7 @@ def train(
     given = {name: value for name, value in options.items() if value is not None}
     Recipe.from_mapping({name: value for name, value in given.items() if name != "rank"})
     with Watcher().watching() as watcher:
-        loaded = opt.load_graph(graph, options=choices, labels=labels, watcher=watcher)
+        loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
     settings = {"rank": known.rank if known else 100} | settings_for(loaded, chosen_form, preset, settings_file) | given
     usual = usual_precision(chosen.device, chosen_form, negatives=settings.get("negatives", 0), processes=mesh.count)
     settings.setdefault("precision", usual)

@@ -11,6 +11,7 @@ from conjoin.cli import options as opt
 from conjoin.cli.screen import Watcher, emit, number, say, show
 
 
+@opt.reading_options
 def tune(
     graph: opt.GraphArgument,
     *,
@@ -33,12 +34,7 @@ def tune(
     ] = None,
     device: opt.Device = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the settings to this TOML file too.")] = None,
-    on_error: opt.OnError = "stop",
-    columns: opt.Columns = None,
-    header: opt.Header = None,
-    delimiter: opt.Delimiter = None,
-    literals: opt.Literals = "drop",
-    blank_nodes: opt.BlankNodes = "keep",
+    reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
     """Search settings by MRR on valid.
@@ -58,14 +54,6 @@ def tune(
     from conjoin.learn.tune import best
     from conjoin.learn.tune import tune as search_for
 
-    choices = opt.reading(
-        on_error=on_error,
-        columns=columns,
-        header=header,
-        delimiter=delimiter,
-        literals=literals,
-        blank_nodes=blank_nodes,
-    )
     if storage is None:
         Path("runs").mkdir(exist_ok=True)
     search = Search(
@@ -81,7 +69,7 @@ def tune(
     )
     chosen = choose_device(device)
     with Watcher().watching() as watcher, opt.stopping() as stop:
-        loaded = opt.load_graph(graph, options=choices, labels=None, watcher=watcher)
+        loaded = opt.load_graph(graph, options=reading, labels=None, watcher=watcher)
         for attempt in search_for(loaded, search, device=str(chosen.device), track=watcher.track, stop=stop):
             words = ", ".join(f"{key} {value}" for key, value in attempt.settings.items())
             reached = f"valid MRR {number(attempt.mrr, 4)}" if attempt.mrr is not None else attempt.reason

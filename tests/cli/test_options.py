@@ -1,0 +1,95 @@
+"""The options that say how files are read: the same in every verb that reads a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from tests.cli.commands import TINY, conjoin
+
+from conjoin.cli import app
+
+SIX = ["on_error", "columns", "header", "delimiter", "literals", "blank_nodes"]
+OUT = ("-o", "never-written")
+READERS: dict[str, tuple[str, ...]] = {
+    "inspect": ("no-graph",),
+    "split": ("no-graph", *OUT),
+    "ingest": ("no-graph", *OUT),
+    "patterns": ("no-graph",),
+    "plan": ("no-graph",),
+    "train": ("no-graph", *OUT),
+    "tune": ("no-graph",),
+    "score": ("no-run", "no-graph"),
+    "fold": ("no-run", "no-graph", *OUT),
+    "import": ("no-model", "no-graph", "--pykeen", "no-python", *OUT),
+}
+"""Every verb that reads a graph or facts from files, with the arguments it needs."""
+ODD = "when;object;subject;verb\n" + "".join(f"{year};b{year % 4};a{year % 5};r{year % 2}\n" for year in range(20))
+ODDLY = ("--delimiter", ";", "--columns", "subject,verb,object")
+
+
+def verbs() -> Iterator[tuple[str, Any]]:
+    pending: list[tuple[str, Any]] = [("", typer.main.get_command(app))]
+    while pending:
+        path, command = pending.pop()
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            yield path, command
+        else:
+            pending += [(f"{path} {name}".strip(), child) for name, child in inner.items()]
+
+
+def test_whoever_reads_a_graph_offers_the_same_options() -> None:
+    told = {}
+    for path, command in verbs():
+        names = [parameter.name for parameter in command.params]
+        assert "reading" not in names, path
+        if {"graph", *SIX} & set(names):
+            start = names.index(SIX[0])
+            six = command.params[start : start + 6]
+            assert [parameter.name for parameter in six] == SIX, path
+            completed = command.shell_complete(command.context_class(command), "--")
+            assert {option for parameter in six for option in parameter.opts} <= {item.value for item in completed}
+            told[path] = [
+                (parameter.opts, parameter.secondary_opts, parameter.default, parameter.help) for parameter in six
+            ]
+    assert set(told) == set(READERS)
+    assert all(six == told["train"] for six in told.values())
+
+
+@pytest.mark.parametrize("verb", READERS)
+def test_what_they_cannot_mean_is_said_before_anything_is_done(verb: str) -> None:
+    for wrong, message in (
+        (("--columns", "1,2"), "--columns 1,2: give three, such as --columns 0,2,1 or --columns subject,verb,object"),
+        (("--on-error", "ignore"), "unknown value of on_error 'ignore'. It is stop or skip."),
+        (("--blank-nodes", "hide"), "unknown value of blank_nodes 'hide'. It is keep or drop."),
+    ):
+        ran = conjoin(verb, *READERS[verb], *wrong)
+        assert (ran.code, ran.out, ran.err) == (2, "", f"error: {message}\n")
+
+
+def test_odd_columns_are_read_by_every_verb_alike(tmp_path: Path) -> None:
+    file = tmp_path / "odd.csv"
+    file.write_text(ODD, encoding="utf-8")
+    counted = []
+    for verb in (("inspect",), ("split", "-o", tmp_path / "split"), ("ingest", "-o", tmp_path / "stored")):
+        assert "wrong number of columns" in conjoin(*verb, file).err
+        report = conjoin(*verb, file, *ODDLY, "--json").json
+        sizes = report.get("sizes", report)
+        counted.append(sum(sizes[split] for split in ("train", "valid", "test")))
+    assert counted == [20, 20, 20]
+    assert conjoin("patterns", file, *ODDLY, "--json").code == 0
+
+
+def test_facts_are_read_as_the_graph_was(tmp_path: Path) -> None:
+    lines = [f"<http://e.org/{h}> <http://e.org/r> {t} ." for h, t in (("a", "<http://e.org/b>"), ("b", '"ten"'))]
+    file = tmp_path / "g.nt"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert conjoin("train", file, "--literals", "keep", *TINY, "-o", tmp_path / "run").code == 0
+    assert len(conjoin("score", tmp_path / "run", file, "--literals", "keep", "--json").json["scores"]) == 2
+    dropped = conjoin("score", tmp_path / "run", file, "--json")
+    assert len(dropped.json["scores"]) == 1
+    assert "1 triples with a literal as object dropped" in dropped.err
