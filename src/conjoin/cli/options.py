@@ -114,16 +114,19 @@ def read_options(
     )
 
 
+OFFERED = inspect.signature(read_options, eval_str=True).parameters
+
+
 def reading_options(verb: Callable[..., None]) -> Callable[..., None]:
     """The verb, offering the parameters of `read_options` in the place of `reading`, which it gets made of them."""
-    own, offered = (inspect.signature(function, eval_str=True).parameters for function in (verb, read_options))
+    own = inspect.signature(verb, eval_str=True).parameters
 
     @wraps(verb)
     def offering(**words: Any) -> None:
-        reading = read_options(**{name: words.pop(name) for name in offered})
+        reading = read_options(**{name: words.pop(name) for name in OFFERED})
         verb(**words, reading=reading)
 
-    shown = [one for name in own for one in (offered.values() if name == "reading" else (own[name],))]
+    shown = [one for name in own for one in (OFFERED.values() if name == "reading" else (own[name],))]
     # Typer looks at both.
     offering.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     offering.__annotations__ = {one.name: one.annotation for one in shown}
