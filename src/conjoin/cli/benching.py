@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,20 +32,55 @@ CellsArgument = Annotated[
     typer.Argument(metavar="[CELL]...", help="DATASET/FORM/RANK/BATCH[/PRECISION]; DATASET may be random-1000000."),
 ]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for <theme>_<hardware>_<date>.md and .json.")]
-Hardware = Annotated[
-    str | None, typer.Option(help="The machine's name in file names.  [default: the card, or the number of cores]")
-]
-Name = Annotated[str | None, typer.Option(help="First word of the files' names.  [default: train, rank or growth]")]
 Seconds = Annotated[float, typer.Option(help="How long to measure each contestant of a cell, about.")]
 Rounds = Annotated[int, typer.Option(help="Rounds that alternate between the contestants; medians are told.")]
 WithPlain = Annotated[bool, typer.Option("--plain/--no-plain", help="Measure the plain PyTorch statement too.")]
 Pykeen = Annotated[
     Path | None, typer.Option("--pykeen", metavar="PYTHON", help="An interpreter that has PyKEEN: measure it too.")
 ]
-Results = Path("bench/results")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """Where a bench measures, and where what it finds goes."""
+
+    device: opt.Device = None
+    hardware: Annotated[
+        str | None, typer.Option(help="The machine's name in file names.  [default: the card, or the number of cores]")
+    ] = None
+    name: Annotated[
+        str | None, typer.Option(help="First word of the files' names.  [default: train, rank or growth]")
+    ] = None
+    out: Out = Path("bench/results")
+    json: opt.Json = False
+
+    def write(self, theme: str, parts: dict[str, Any], place: torch.device) -> None:
+        """Write the files and show the table."""
+        from conjoin.bench.results import hardware_of, table_of, today, write
+        from conjoin.device import describe
+
+        machine = describe(place)
+        found = {
+            "theme": theme,
+            "hardware": self.hardware or hardware_of(machine, os.cpu_count() or 1),
+            "date": today(),
+            "command": _command(sys.argv[1:]),
+            "machine": machine,
+            **parts,
+        }
+        written = write(self.out, found, name=self.name)
+        say(f"written: {', '.join(map(str, written))}")
+        if self.json:
+            emit(found)
+        else:
+            show(table_of(found))
+
+
+result_options = opt.offering("results", Results)
 
 
 @bench_app.command("train")
+@result_options
 def bench_train(
     cells: CellsArgument = None,
     *,
@@ -58,11 +93,7 @@ def bench_train(
     until: Annotated[float | None, typer.Option(help="Also train from nothing until this test MRR.")] = None,
     every: Annotated[int, typer.Option(help="With --until: rank test every n epochs.")] = 10,
     epochs: Annotated[int, typer.Option(help="With --until: give up after so many.")] = 600,
-    device: opt.Device = None,
-    hardware: Hardware = None,
-    name: Name = None,
-    out: Out = Results,
-    json: opt.Json = False,
+    results: Results,
 ) -> None:
     """Seconds per epoch against plain PyTorch, its published entity widths, PyKEEN and the hardware's floor.
 
@@ -85,22 +116,11 @@ def bench_train(
         return found
 
     chosen = _cells(cells, grid, TRAIN_GRIDS, precision)
-    _measure(
-        "train",
-        chosen,
-        measure,
-        seconds,
-        rounds,
-        device=device,
-        hardware=hardware,
-        name=name,
-        out=out,
-        other=pykeen,
-        json=json,
-    )
+    _measure("train", chosen, measure, seconds, rounds, other=pykeen, results=results)
 
 
 @bench_app.command("rank")
+@result_options
 def bench_rank(
     cells: CellsArgument = None,
     *,
@@ -109,11 +129,7 @@ def bench_rank(
     rounds: Rounds = 5,
     plain: WithPlain = True,
     pykeen: Pykeen = None,
-    device: opt.Device = None,
-    hardware: Hardware = None,
-    name: Name = None,
-    out: Out = Results,
-    json: opt.Json = False,
+    results: Results,
 ) -> None:
     """Seconds to rank all test questions, filtered, in both directions.
 
@@ -130,33 +146,18 @@ def bench_rank(
         return found
 
     chosen = _cells(cells, grid, RANK_GRIDS, None)
-    _measure(
-        "rank",
-        chosen,
-        measure,
-        seconds,
-        rounds,
-        device=device,
-        hardware=hardware,
-        name=name,
-        out=out,
-        other=pykeen,
-        json=json,
-    )
+    _measure("rank", chosen, measure, seconds, rounds, other=pykeen, results=results)
 
 
 @bench_app.command("growth")
+@result_options
 def bench_growth(
     *,
     form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = "5star-conj",
     precision: Annotated[str | None, typer.Option(help="fp32, tf32 …  [default: fp32 on a CPU, tf32 on a GPU]")] = None,
     most: Annotated[int | None, typer.Option(help="Leave out larger numbers of entities.")] = None,
     seconds: Annotated[float, typer.Option(help="How long to measure at each size, about.")] = 1.0,
-    device: opt.Device = None,
-    hardware: Hardware = None,
-    name: Name = None,
-    out: Out = Results,
-    json: opt.Json = False,
+    results: Results,
 ) -> None:
     """Seconds and memory of a training step against entities, rank and batch, one of them moved at a time.
 
@@ -169,7 +170,7 @@ def bench_growth(
     from conjoin.bench.growth import SWEEPS, grow
     from conjoin.device import choose_device
 
-    place = choose_device(device).device
+    place = choose_device(results.device).device
     sweep = replace(SWEEPS[place.type], form=form)
     sweep = replace(sweep, precision=precision or sweep.precision)
     sweep = replace(sweep, entities=tuple(n for n in sweep.entities if most is None or n <= most))
@@ -181,15 +182,7 @@ def bench_growth(
                 f"{1000 * point['seconds']:.3g} ms, {point['peak_bytes'] / 2**30:.2f} GiB"
             )
             points.append(point)
-    _write(
-        "growth",
-        {"cells": points, "load": load, "form": form, "precision": sweep.precision},
-        place,
-        hardware=hardware,
-        name=name,
-        out=out,
-        json=json,
-    )
+    results.write("growth", {"cells": points, "load": load, "form": form, "precision": sweep.precision}, place)
 
 
 def _cells(
@@ -208,12 +201,8 @@ def _measure(
     seconds: float,
     rounds: int,
     *,
-    device: str | None,
-    hardware: str | None,
-    name: str | None,
-    out: Path,
     other: Path | None,
-    json: bool,
+    results: Results,
 ) -> None:
     """Every cell, the machine's rates before and after each, then the files."""
     from conjoin.bench import ranking, training
@@ -223,7 +212,7 @@ def _measure(
 
     pykeen = Other(other) if other else None
     version = pykeen.check() if pykeen else None
-    place = choose_device(device).device
+    place = choose_device(results.device).device
     load, rates = _load(), measured_rates(place)
     effort = training.Effort(seconds=seconds, rounds=rounds)
     found: list[dict[str, Any]] = []
@@ -234,37 +223,7 @@ def _measure(
     against_floor = {"train": training, "rank": ranking}[theme].against_floor
     told = [against_floor(cell, rates) for cell in found]
     parts = {"rates": asdict(rates), "load": load, "pykeen": version, "cells": told}
-    _write(theme, parts, place, hardware=hardware, name=name, out=out, json=json)
-
-
-def _write(
-    theme: str,
-    parts: dict[str, Any],
-    place: torch.device,
-    *,
-    hardware: str | None,
-    name: str | None,
-    out: Path,
-    json: bool,
-) -> None:
-    from conjoin.bench.results import hardware_of, table_of, today, write
-    from conjoin.device import describe
-
-    machine = describe(place)
-    found = {
-        "theme": theme,
-        "hardware": hardware or hardware_of(machine, os.cpu_count() or 1),
-        "date": today(),
-        "command": _command(sys.argv[1:]),
-        "machine": machine,
-        **parts,
-    }
-    written = write(out, found, name=name)
-    say(f"written: {', '.join(map(str, written))}")
-    if json:
-        emit(found)
-    else:
-        show(table_of(found))
+    results.write(theme, parts, place)
 
 
 def _command(words: list[str]) -> str:

@@ -48,6 +48,7 @@ CheckpointMinutes = Annotated[
     float, typer.Option(min=0, help="Checkpoint every n minutes instead.", show_default=False)
 ]
 Weights = Annotated[str | None, typer.Option(help="last or best (on valid); by default what the run reports.")]
+Verb: TypeAlias = Callable[..., None]
 Reading: TypeAlias = "ReadOptions"
 """What a verb takes as `reading` under `@reading_options`. A text: only type checkers load the class for it."""
 
@@ -114,23 +115,28 @@ def read_options(
     )
 
 
-OFFERED = inspect.signature(read_options, eval_str=True).parameters
+def offering(name: str, make: Callable[..., object]) -> Callable[[Verb], Verb]:
+    """A decorator: the verb offers the parameters of `make` in the place of its own `name`, and gets what they make."""
+    offered = inspect.signature(make, eval_str=True).parameters
+
+    def decorate(verb: Verb) -> Verb:
+        own = inspect.signature(verb, eval_str=True).parameters
+
+        @wraps(verb)
+        def decorated(**words: Any) -> None:
+            made = make(**{each: words.pop(each) for each in offered})
+            verb(**words, **{name: made})
+
+        shown = [one for each in own for one in (offered.values() if each == name else (own[each],))]
+        # Typer looks at both.
+        decorated.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+        decorated.__annotations__ = {one.name: one.annotation for one in shown}
+        return decorated
+
+    return decorate
 
 
-def reading_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb, offering the parameters of `read_options` in the place of `reading`, which it gets made of them."""
-    own = inspect.signature(verb, eval_str=True).parameters
-
-    @wraps(verb)
-    def offering(**words: Any) -> None:
-        reading = read_options(**{name: words.pop(name) for name in OFFERED})
-        verb(**words, reading=reading)
-
-    shown = [one for name in own for one in (OFFERED.values() if name == "reading" else (own[name],))]
-    # Typer looks at both.
-    offering.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    offering.__annotations__ = {one.name: one.annotation for one in shown}
-    return offering
+reading_options = offering("reading", read_options)
 
 
 def load_graph(name: str, *, options: Reading, labels: Path | None, watcher: Watcher) -> Graph:
