@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,33 +149,29 @@ def paired(a: Answers, b: Answers, *, seed: int = 0, resamples: int = RESAMPLES)
     >>> paired(Answers(asked, np.array([1, 1, 0.5, 1])), Answers(asked, np.array([0.5, 1, 0.5, 0.5]))).difference
     0.25
     """
-    values = _triple_differences(a, b)
-    if values is None:
-        return None
-    n, difference = len(a.questions), float(np.mean(values))
-    if np.ptp(values) <= NO_SPREAD:
-        return _all_alike(difference, n, len(values))
-    low, high = np.quantile(_resampled_means(values, seed=seed, resamples=resamples), [0.025, 0.975])
-    p = float(_scipy().ttest_1samp(values, 0.0).pvalue)
-    return Paired(difference, Interval(float(low), float(high)), p, n, len(values))
+    return _tested(
+        a, b, lambda values, _: np.quantile(_resampled_means(values, seed=seed, resamples=resamples), [0.025, 0.975])
+    )
 
 
 def paired_by_t(a: Answers, b: Answers) -> Paired | None:
     """As `paired`, but with the interval of the t-test: for many tests at once, where the bootstrap would take long."""
+    return _tested(a, b, lambda _, test: test.confidence_interval(0.95))
+
+
+def _tested(
+    a: Answers, b: Answers, interval: Callable[[npt.NDArray[np.float64], Any], Iterable[float]]
+) -> Paired | None:
     values = _triple_differences(a, b)
     if values is None:
         return None
     n, difference = len(a.questions), float(np.mean(values))
     if np.ptp(values) <= NO_SPREAD:
-        return _all_alike(difference, n, len(values))
+        p = 1.0 if abs(difference) <= NO_SPREAD else 2.0 ** (1 - len(values))
+        return Paired(difference, Interval(difference, difference), p, n, len(values))
     test = _scipy().ttest_1samp(values, 0.0)
-    low, high = test.confidence_interval(0.95)
+    low, high = interval(values, test)
     return Paired(difference, Interval(float(low), float(high)), float(test.pvalue), n, len(values))
-
-
-def _all_alike(difference: float, questions: int, triples: int) -> Paired:
-    p = 1.0 if abs(difference) <= NO_SPREAD else 2.0 ** (1 - triples)
-    return Paired(difference, Interval(difference, difference), p, questions, triples)
 
 
 def _triple_differences(a: Answers, b: Answers) -> npt.NDArray[np.float64] | None:
