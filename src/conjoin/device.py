@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,6 +119,22 @@ def peak_bytes(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if platform.system() == "Darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+LIBRARIES = ("torch._dynamo", "torch.distributed.checkpoint", "pyarrow.parquet")
+"""What a training loads on its way: torch's optimisers the first, checkpoints and results the others."""
+
+
+def held_bytes(device: torch.device) -> int:
+    """What this process holds of the memory it trains in: libraries and graph; of a card nothing worth counting."""
+    if device.type == "cuda":
+        return 0
+    for library in LIBRARIES:
+        import_module(library)
+    with suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    return peak_bytes(device)
 
 
 def free_bytes(device: torch.device) -> int:

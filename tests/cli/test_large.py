@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from tests.cli.commands import TINY, conjoin
 
 from conjoin.cli.options import bytes_of
+from conjoin.device import held_bytes
 from conjoin.errors import UsageError
 
 FACTS = [f"city {i}\tin\tland {i % 7}" for i in range(40)]
@@ -39,14 +41,18 @@ def test_an_ingested_graph_is_used_like_any_other(tmp_path: Path) -> None:
 
 
 def test_plan_of_a_graph_and_of_numbers_alone() -> None:
-    told = conjoin("plan", "atlas", "--form", "5star-conj", "--rank", "8", "--memory", "1GB", "--json").json
+    told = conjoin("plan", "atlas", "--form", "5star-conj", "--rank", "8", "--memory", "3GB", "--json").json
     assert told["parameters"]["total"] == 2279 * 16 + 2 * 14 * 32
+    held = told["held_bytes"]
+    assert held > 100e6, "Python and torch hold more than that"
+    assert told["available_bytes"] == 3e9 - held
     assert told["fits"] is True
     assert told["time"]["seconds_per_epoch"] > 0
     assert told["tying"]["share_of_relations"] == 0.5
     words = ("--entities", "1000000000", "--triples", "1000000", "--rank", "100", "--processes", "4", "--no-probe")
     large = conjoin("plan", *words, "--memory", "141GB", "--device", "cuda", "--json").json
     assert large["fits"] is False
+    assert (large["held_bytes"], large["available_bytes"]) == (0, 141e9), "of a card that is not here"
     assert large["time"] is None
     assert large["recommendation"]["shards"] > 4
     text = conjoin("plan", *words, "--memory", "141GB", "--device", "cuda").out
@@ -58,10 +64,14 @@ def test_plan_of_a_graph_and_of_numbers_alone() -> None:
 
 def test_training_that_cannot_fit_is_refused_with_advice(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
-    refused = conjoin("train", "atlas", "--rank", "1000", "--memory-limit", "150MB", "-o", run)
+    held = held_bytes(torch.device("cpu")) / 1e6
+    refused = conjoin("train", "atlas", "--rank", "1000", "--memory-limit", f"{held + 150:.0f}MB", "-o", run)
     assert refused.code == 2
     assert "--rank" in refused.err
     assert "--memory-limit any" in refused.err
+    whole = conjoin("train", "atlas", *TINY, "--memory-limit", f"{held:.0f}MB", "-o", run)
+    assert whole.code == 2, "a limit holds for all of the process"
+    assert "that the program and the graph hold" in whole.err
     assert not Path(run).exists()
     assert conjoin("train", "atlas", *TINY, "--epochs", "0", "--memory-limit", "any", "-o", run).code == 0
     assert conjoin("train", "atlas", *TINY, "--epochs", "0", "--memory-limit", "1MB", "-o", run).code == 0, "finished"

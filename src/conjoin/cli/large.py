@@ -149,7 +149,7 @@ def plan(
     from conjoin.algebra.notation import form as form_of
     from conjoin.learn.recipe import Recipe
     from conjoin.plan.memory import Setting
-    from conjoin.plan.plan import make_plan
+    from conjoin.plan.plan import left_of, make_plan
 
     sizes = _sizes(graph, entities, relations, triples, reading=reading, labels=labels)
     kind, here = _device(device, elsewhere=memory is not None)
@@ -167,7 +167,10 @@ def plan(
         processes=processes,
         device=kind,  # type: ignore[arg-type]
     )
-    made = make_plan(sizes, setting, available=opt.bytes_of(memory) if memory else _free(device))
+    free, held = _memory(device) if here else (0, 0)
+    if memory:
+        free = left_of(opt.bytes_of(memory), held)
+    made = make_plan(sizes, setting, available=free, held=held)
     speed = None
     if probe and here:
         from conjoin.plan.probe import probe as measured
@@ -225,10 +228,12 @@ def _usual_precision(kind: str, device: str | None, *, form: Form, negatives: in
     return usual_precision(choose_device(device).device, form, negatives=negatives, processes=processes)
 
 
-def _free(wanted: str | None) -> int:
-    from conjoin.device import choose_device, free_bytes
+def _memory(wanted: str | None) -> tuple[int, int]:
+    """What is free and what this process holds."""
+    from conjoin.device import choose_device, free_bytes, held_bytes
 
-    return free_bytes(choose_device(wanted).device)
+    device = choose_device(wanted).device
+    return free_bytes(device), held_bytes(device)
 
 
 def _times(made: Plan, speed: Speed | None) -> dict[str, Any] | None:
@@ -260,6 +265,8 @@ def _show(made: Plan, speed: Speed | None) -> None:
     show_table("Memory of each process", ("term", "what it is", "bytes"), rows, left=2)
     verdict = {True: "fits", False: "DOES NOT FIT", None: ""}[made.fits]
     show(f"Peak: {sized(needed.peak)}{there}: {verdict}")
+    if made.held:
+        show(f"With the program and the graph, which hold {sized(made.held)}: {sized(needed.peak + made.held)}")
     if needed.host:
         show(f"Beside the GPU, in the machine's own memory: {sized(needed.host)}")
     show(

@@ -97,9 +97,7 @@ def train(
     checkpoint_minutes: opt.CheckpointMinutes = 0.0,
     memory_limit: Annotated[
         str | None,
-        typer.Option(
-            help="Refuse a training that needs more, such as 8GB; `any` never refuses.  [default: what is free]"
-        ),
+        typer.Option(help="Refuse to need more in all, such as 8GB; `any` never refuses.  [default: what is free]"),
     ] = None,
     labels: opt.Labels = None,
     reading: opt.Reading,
@@ -203,9 +201,9 @@ def train(
 def _refuse_too_large(run: Run, folder: Path, graph: Graph, *, device: Any, limit: str | None, processes: int) -> None:
     """Say what would fit instead of running out of memory hours later."""
     from conjoin.algebra.notation import parse
-    from conjoin.device import free_bytes
+    from conjoin.device import free_bytes, held_bytes
     from conjoin.plan.memory import Setting, Sizes
-    from conjoin.plan.plan import refuse_unless_fits
+    from conjoin.plan.plan import left_of, refuse_unless_fits
     from conjoin.study.folder import RunFolder
 
     if limit == "any" or RunFolder(folder).finished:
@@ -222,8 +220,9 @@ def _refuse_too_large(run: Run, folder: Path, graph: Graph, *, device: Any, limi
         device="cuda" if device.type == "cuda" else "cpu",
     )
     # Processes on a CPU share one memory.
-    free = free_bytes(device) // (1 if device.type == "cuda" else processes)
-    refuse_unless_fits(Sizes.of(graph), setting, available=opt.bytes_of(limit) if limit else free)
+    free, held = free_bytes(device) // (1 if device.type == "cuda" else processes), held_bytes(device)
+    available = left_of(opt.bytes_of(limit), held) if limit else free
+    refuse_unless_fits(Sizes.of(graph), setting, available=available, held=held)
 
 
 def settings_for(graph: Graph, form: Form, preset: str | None, file: Path | None) -> dict[str, Any]:

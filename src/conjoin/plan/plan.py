@@ -30,12 +30,16 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything `conjoin plan` says except the time."""
+    """Everything `conjoin plan` says except the time.
+
+    `available` is what a process can still have, `held` what it has already: the program and the graph.
+    """
 
     sizes: Sizes
     setting: Setting
     memory: Memory
     available: int | None
+    held: int
     tying: Tying
     recommendation: Recommendation
 
@@ -53,26 +57,33 @@ class Plan:
             "parameters": {"entities": entities, "relations": relations, "total": entities + relations},
             "bytes_per_process": self.memory.to_json(),
             "available_bytes": self.available,
+            "held_bytes": self.held,
             "fits": self.fits,
             "tying": asdict(self.tying),
             "recommendation": asdict(self.recommendation),
         }
 
 
-def make_plan(sizes: Sizes, setting: Setting, *, available: int | None) -> Plan:
-    """A plan for processes that have `available` bytes each."""
+def make_plan(sizes: Sizes, setting: Setting, *, available: int | None, held: int = 0) -> Plan:
+    """A plan for processes that can have `available` bytes each, beside what they hold."""
     needed = memory(sizes, setting)
     advice = _recommend(sizes, setting, available)
-    return Plan(sizes, setting, needed, available, tying(sizes, setting), advice)
+    return Plan(sizes, setting, needed, available, held, tying(sizes, setting), advice)
 
 
-def refuse_unless_fits(sizes: Sizes, setting: Setting, *, available: int) -> None:
+def left_of(limit: int, held: int) -> int:
+    """What a limit for the whole process leaves to a training."""
+    return max(0, limit - held)
+
+
+def refuse_unless_fits(sizes: Sizes, setting: Setting, *, available: int, held: int = 0) -> None:
     """Raise with advice when a training would need more than there is."""
-    plan = make_plan(sizes, setting, available=available)
+    plan = make_plan(sizes, setting, available=available, held=held)
     if plan.fits:
         return
+    beside = f", beside the {sized(held)} that the program and the graph hold," if held else ""
     raise DoesNotFit(
-        f"this training needs about {sized(plan.memory.peak)} of memory and {sized(available)} are free. "
+        f"this training needs about {sized(plan.memory.peak)} of memory{beside} and {sized(available)} are left. "
         + " ".join(plan.recommendation.sentences)
         + " `conjoin plan` shows the terms; --memory-limit any trains all the same."
     )
