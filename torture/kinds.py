@@ -133,8 +133,8 @@ def _shards(file: Path) -> Any:
 
     training = _blank()
     load_shards(file.parent, training)
-    state = training.step.optimizer.state_dict()["state"]
-    return [part.tolist() for part in training.model.parameters()], training.progress, str(state)
+    state = str(dict(training.step.optimizer.remembered()))
+    return [part.tolist() for part in training.model.parameters()], training.progress, state
 
 
 def _mapped(run: Path) -> None:

@@ -121,15 +121,15 @@ def peak_bytes(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-LIBRARIES = ("torch._dynamo", "torch.distributed.checkpoint", "pyarrow.parquet")
-"""What a training loads on its way: torch's optimisers the first, checkpoints and results the others."""
+LATE = ("torch.fx.experimental.symbolic_shapes", "pyarrow.parquet")
+"""What a training loads only on its way: the backward pass the first, keeping its results the second."""
 
 
 def held_bytes(device: torch.device) -> int:
     """What this process holds of the memory it trains in: libraries and graph; of a card nothing worth counting."""
     if device.type == "cuda":
         return 0
-    for library in LIBRARIES:
+    for library in LATE:
         import_module(library)
     with suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from conjoin.device import recorded_work
+from conjoin.learn.optimizer import Optimizer
 from conjoin.learn.recipe import Recipe
-from conjoin.model.fused.engine import STATES, FusedTable, Group, Optimised, Tile, optimise_rows, optimise_table
+from conjoin.model.fused.engine import FusedTable, Group, Optimised, Tile, optimise_rows, optimise_table
 from conjoin.model.fused.queries import FusedQueries, precision_of
 from conjoin.model.model import Model
 
@@ -23,9 +24,7 @@ class FusedStep:
     A short last batch is padded by questions of weight zero, so that one recording serves all of an epoch.
     """
 
-    def __init__(
-        self, model: Model, recipe: Recipe, optimizer: torch.optim.Optimizer, *, tile: Tile | None = None
-    ) -> None:
+    def __init__(self, model: Model, recipe: Recipe, optimizer: Optimizer, *, tile: Tile | None = None) -> None:
         self.model, self.recipe, self.optimizer, self.tile = model, recipe, optimizer, tile
         self._relations = self._optimised(model.relations)
         self._queries: FusedQueries | None = None
@@ -133,13 +132,8 @@ class FusedStep:
         bound.table.refresh()
 
     def _optimised(self, parameter: torch.nn.Parameter) -> Optimised:
-        state = self.optimizer.state[parameter]
-        for name in STATES[self.recipe.optimizer]:
-            if name not in state:  # setdefault would make a whole table first, only to throw it away
-                state[name] = torch.zeros_like(parameter)
-        if self.recipe.optimizer == "adam":
-            state.setdefault("step", torch.zeros((), device=parameter.device))
-        return Optimised(parameter.detach(), self.recipe.optimizer, self.recipe.lr, dict(state))
+        optimizer = self.optimizer
+        return Optimised(parameter.detach(), optimizer.rule, optimizer.lr, dict(optimizer.of(parameter)))
 
 
 def grouped(ids: Tensor, of: int) -> Group:

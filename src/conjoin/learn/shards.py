@@ -153,8 +153,7 @@ def _state(training: Training) -> dict[str, Any]:
     """All that continuing needs, by the names that a checkpoint in one file has."""
     tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
     tensors |= {f"best.{name}": tensor for name, tensor in training.best_weights.items()}
-    for number, slots in training.step.optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{number}.{slot}": tensor for slot, tensor in slots.items()}
+    tensors |= {f"optimizer.{name}": tensor for name, tensor in training.step.optimizer.remembered()}
     return {name: _as_rows(training, name, tensor) for name, tensor in tensors.items()}
 
 

@@ -15,9 +15,10 @@ from conjoin.device import has_bf16_products, recorded, too_old
 from conjoin.errors import UsageError
 from conjoin.learn.objective import gradients
 from conjoin.learn.on_cpu import gradients_on_cpu
+from conjoin.learn.optimizer import Optimizer
 from conjoin.learn.recipe import Precision, Recipe
 from conjoin.learn.rowwise import rowwise_step
-from conjoin.learn.update import RowUpdate, take_step
+from conjoin.learn.update import RowUpdate
 from conjoin.model.model import Model
 from conjoin.model.shared import Sample
 
@@ -93,11 +94,11 @@ class Step:
         else:
             factors = None if self._full else torch.bfloat16
             costs = gradients_on_cpu(self.model, h, r, t, self.recipe, factors=factors)
-        take_step(self.optimizer)
+        self.optimizer.step()
         return costs
 
 
-def _fused(model: Model, recipe: Recipe, optimizer: torch.optim.Optimizer) -> FusedStep:
+def _fused(model: Model, recipe: Recipe, optimizer: Optimizer) -> FusedStep:
     from conjoin.learn.fused import FusedStep
 
     return FusedStep(model, recipe, optimizer)
@@ -158,12 +159,6 @@ def usual_precision(device: torch.device, form: Form, *, negatives: int = 0, pro
     return "tf32" if plain or _lacking(device) else "bf16"
 
 
-def optimizer_for(model: Model, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimiser over both tables, as one kernel where every supported torch has it."""
-    parameters = list(model.parameters())
-    on_gpu = model.device.type == "cuda"
-    if recipe.optimizer == "adagrad":
-        return torch.optim.Adagrad(parameters, lr=recipe.lr, fused=None if on_gpu else True)
-    if recipe.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=recipe.lr, fused=True, capturable=on_gpu)
-    return torch.optim.SGD(parameters, lr=recipe.lr, fused=True)
+def optimizer_for(model: Model, recipe: Recipe) -> Optimizer:
+    """The recipe's optimiser over both tables."""
+    return Optimizer(model.parameters(), rule=recipe.optimizer, lr=recipe.lr)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from conjoin.errors import RunError
 from conjoin.files import SEAL, proper, replacing
+from conjoin.learn.optimizer import SLOTS
 from conjoin.learn.train import Progress, Training
 from conjoin.model.model import Model
 from conjoin.processes import current
@@ -163,8 +164,7 @@ def save_checkpoint(path: Path, training: Training, *, words: Mapping[str, Any] 
     """
     tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
     tensors |= {f"best.{name}": tensor for name, tensor in training.best_weights.items()}
-    for number, slots in training.step.optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{number}.{slot}": tensor for slot, tensor in slots.items()}
+    tensors |= {f"optimizer.{name}": tensor for name, tensor in training.step.optimizer.remembered()}
     if training.costs:
         tensors["costs"] = torch.stack(training.costs)
     save_tensors(path, tensors, {**(words or {}), "progress": asdict(training.progress)})
@@ -186,14 +186,11 @@ def load_checkpoint(path: Path, training: Training) -> Mapping[str, Any]:
             name: (table.cut(tensor) if name == TABLE else tensor).to(training.model.device, copy=True)
             for name, tensor in _under("best", tensors).items()
         }
-        slots: dict[int, dict[str, Tensor]] = {}
-        parameters = list(training.model.parameters())
-        for name, tensor in _under("optimizer", tensors).items():
-            number, slot = name.split(".", 1)
-            grows = tensor.ndim == 2 and parameters[int(number)] is table.weight
-            slots.setdefault(int(number), {})[slot] = table.cut(tensor) if grows else tensor
-        groups = training.step.optimizer.state_dict()["param_groups"]
-        training.step.optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        remembered, parameters = _under("optimizer", tensors), training.step.optimizer.parameters
+        for name, tensor in remembered.items():
+            if tensor.ndim == 2 and parameters[int(name.partition(".")[0])] is table.weight:
+                remembered[name] = table.cut(tensor)
+        training.step.optimizer.remember(remembered)
         training.progress = Progress.of(words["progress"])
         costs = tensors.get("costs", torch.empty(0, 2))
         training.costs = list(costs.reshape(-1, 2).to(training.model.device))
@@ -203,10 +200,6 @@ def load_checkpoint(path: Path, training: Training) -> Mapping[str, Any]:
     return words
 
 
-SLOTS = {"adagrad": {"step", "sum"}, "adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": set[str]()}
-"""What torch's optimisers remember of a parameter."""
-
-
 def check_state(training: Training) -> None:
     """Refuse, by a ValueError, what was loaded if no training leaves it so: a checksum only shows who wrote it."""
     own = {name: tensor.shape for name, tensor in training.model.state_dict().items()}
@@ -214,7 +207,7 @@ def check_state(training: Training) -> None:
     if best != (own if training.progress.best_epoch else {}):
         raise ValueError("its best weights are not those of this model")
     for parameter, slots in training.step.optimizer.state.items():
-        if slots.keys() != SLOTS[training.recipe.optimizer] and slots:
+        if slots and {*slots} != {"step", *SLOTS[training.step.optimizer.rule]}:
             raise ValueError(f"its optimiser remembers {', '.join(slots) or 'nothing'}")
         if any(slot.shape != (() if name == "step" else parameter.shape) for name, slot in slots.items()):
             raise ValueError("what its optimiser remembers has another shape than the weights")

@@ -21,7 +21,6 @@ from conjoin.errors import Diverged, RunError, Stopped, StorageError
 from conjoin.files import sha256_of
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph, Split
-from conjoin.learn.shards import load_shards, newest_shards, save_shards
 from conjoin.learn.train import Epoch, Training, train
 from conjoin.learn.weights import load_checkpoint, save_checkpoint, save_model, saved_epoch
 from conjoin.model.model import Model
@@ -133,7 +132,7 @@ def _told(kept: RunFolder) -> Iterator[None]:
 
 def _last_good(kept: RunFolder) -> str:
     """Which checkpoint a diverged run leaves."""
-    shards = newest_shards(kept.shards_folder)
+    shards = _newest_shards(kept)
     if shards is not None:
         return f"The last good checkpoint, of epoch {int(shards.name)}, is {shards}."
     if not kept.checkpoint_file.exists():
@@ -184,15 +183,27 @@ def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct, initial: M
 
 def _go_on(training: Training, kept: RunFolder) -> Mapping[str, Any]:
     """Load the later of the checkpoints that a plain process and several ones may have left; what is said there."""
-    shards, file = newest_shards(kept.shards_folder), kept.checkpoint_file
+    shards, file = _newest_shards(kept), kept.checkpoint_file
     if shards is not None and (not file.exists() or saved_epoch(file) < int(shards.name)):
+        from conjoin.learn.shards import load_shards
+
         return load_shards(shards, training)
     return load_checkpoint(file, training) if file.exists() else {}
+
+
+def _newest_shards(kept: RunFolder) -> Path | None:
+    if not kept.shards_folder.is_dir():
+        return None
+    from conjoin.learn.shards import newest_shards  # loads torch.distributed.checkpoint, which takes long
+
+    return newest_shards(kept.shards_folder)
 
 
 def _save(training: Training, kept: RunFolder) -> None:
     words = {EVENTS: sha256_of(kept.events_file)} if current().is_first and kept.events_file.exists() else None
     if current().count > 1:
+        from conjoin.learn.shards import save_shards
+
         save_shards(kept.shards_folder, training, words=words)
         if current().is_first:
             kept.checkpoint_file.unlink(missing_ok=True)

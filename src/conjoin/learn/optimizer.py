@@ -1,0 +1,105 @@
+"""Torch's rules of optimisation without torch's classes for them.
+
+Those load torch's compiler at their first use, which takes longer than an epoch on a small graph. Here are the same
+functions and kernels, and the state by the names that it has there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim.adagrad import adagrad
+from torch.optim.adam import adam
+from torch.optim.sgd import sgd
+
+from conjoin.learn.recipe import Optimizer as Rule
+
+SLOTS: dict[Rule, tuple[str, ...]] = {"adagrad": ("sum",), "adam": ("exp_avg", "exp_avg_sq"), "sgd": ()}
+"""What a rule remembers of every number of a parameter; beside it, except for SGD, how many steps there were."""
+EPS: dict[Rule, float] = {"adagrad": 1e-10, "adam": 1e-8}
+BETAS = (0.9, 0.999)
+
+
+class Optimizer:
+    """A rule over some parameters, and what it remembers of each."""
+
+    def __init__(self, parameters: Iterable[Parameter], *, rule: Rule, lr: float) -> None:
+        self.parameters, self.rule, self.lr = list(parameters), rule, lr
+        self.state: dict[Parameter, dict[str, Tensor]] = defaultdict(dict)
+        for parameter in self.parameters:
+            self.of(parameter)
+
+    def of(self, parameter: Parameter) -> dict[str, Tensor]:
+        """What is remembered of a parameter; at first zeros."""
+        state = self.state[parameter]
+        if not state and SLOTS[self.rule]:
+            state["step"] = torch.zeros((), dtype=torch.float32, device=self._clock(parameter))
+            state |= {name: torch.zeros_like(parameter) for name in SLOTS[self.rule]}
+        return state
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Change the parameters that have a gradient."""
+        changed = [parameter for parameter in self.parameters if parameter.grad is not None]
+        states = [self.of(parameter) for parameter in changed]
+        weights: list[Tensor] = [*changed]
+        gradients = [parameter.grad for parameter in changed if parameter.grad is not None]
+        names = ("step", *SLOTS[self.rule], "", "")[:3]
+        steps, first, second = ([state[name] for state in states if name in state] for name in names)
+        on_gpu = any(weight.is_cuda for weight in weights)
+        if self.rule == "adagrad" and on_gpu:
+            adagrad(
+                weights, gradients, first, steps,
+                lr=self.lr, weight_decay=0.0, lr_decay=0.0, eps=EPS["adagrad"], maximize=False,
+            )  # fmt: skip
+        elif self.rule == "adagrad":
+            self._adagrad_on_cpu(weights, gradients, first, steps)
+        elif self.rule == "adam":
+            adam(
+                weights, gradients, first, second, [], steps, fused=True, capturable=on_gpu,
+                amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], lr=self.lr, weight_decay=0.0, eps=EPS["adam"],
+                maximize=False,
+            )  # fmt: skip
+        else:
+            sgd(
+                weights, gradients, [None] * len(weights), fused=True,
+                weight_decay=0.0, momentum=0.0, lr=self.lr, dampening=0.0, nesterov=False, maximize=False,
+            )  # fmt: skip
+
+    def _adagrad_on_cpu(
+        self, weights: list[Tensor], gradients: list[Tensor], sums: list[Tensor], steps: list[Tensor]
+    ) -> None:
+        """The kernel alone: on a small table the checks around it take three times as long."""
+        for step in steps:
+            step.add_(1)
+        torch._fused_adagrad_(
+            weights, gradients, sums, steps,
+            lr=self.lr, lr_decay=0.0, weight_decay=0.0, eps=EPS["adagrad"], maximize=False,
+        )  # fmt: skip
+
+    def remembered(self) -> Iterator[tuple[str, Tensor]]:
+        """The state by names for a checkpoint: "0.sum", the number being the parameter's."""
+        for number, parameter in enumerate(self.parameters):
+            for name, tensor in self.state.get(parameter, {}).items():
+                yield f"{number}.{name}", tensor
+
+    def remember(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take copies of such a state, instead of the own one."""
+        state: dict[Parameter, dict[str, Tensor]] = defaultdict(dict)
+        for key, tensor in tensors.items():
+            number, _, name = key.partition(".")
+            parameter = self.parameters[int(number)]
+            if name == "step":
+                kept = tensor.to(self._clock(parameter), torch.float32, copy=True)
+            else:
+                kept = tensor.to(parameter.device, parameter.dtype, copy=True)
+            state[parameter][name] = kept
+        self.state = state
+
+    def _clock(self, parameter: Parameter) -> torch.device:
+        """Where steps are counted: a recorded step of Adam reads them on the GPU."""
+        return parameter.device if self.rule == "adam" else torch.device("cpu")
