@@ -38,6 +38,7 @@ FORMS = {"complex": 6, "complex-conj": 1, "5star": 1}
 REPORT = {
     "study": "tiny",
     "title": "A tiny study",
+    "alpha": 0.05,
     "datasets": {"atlas": {}},
     "cells": [
         {
@@ -54,8 +55,30 @@ REPORT = {
             "published_mrr": 0.4,
             "verdict": "within reach",
             "best": ["mrr"] if mrr > 0.37 else [],
+            "valid_mrr_by_epoch": [
+                {"epoch": e, "mean": mrr - 0.1 / e, "low": mrr - 0.11 / e, "high": mrr - 0.09 / e, "seeds": 2}
+                for e in epochs
+            ],
         }
-        for row, mrr in (("complex", 0.379), ("complex-conj", 0.368))
+        for row, mrr, epochs in (("complex", 0.379, (5, 10, 15)), ("complex-conj", 0.368, (5, 10)), ("5star", 0.3, ()))
+    ],
+    "tests": [
+        {
+            "test": test,
+            "dataset": "atlas",
+            "measure": "mrr",
+            "a": a,
+            "b": b,
+            "p": p,
+            "p_holm": holm,
+            "difference": 0.011,
+        }
+        for test, a, b, p, holm in (
+            ("welch", "complex", "complex-conj", 0.03, 0.06),
+            ("paired", "complex", "complex-conj", 1e-9, 2e-9),
+            ("welch", "5star", "complex", 0.004, 0.012),
+            ("welch", "5star", "complex-conj", None, None),
+        )
     ],
     "left_out": [],
 }

@@ -261,7 +261,7 @@ def test_geometry_studies_and_api_say_what_there_is(visit: Visit) -> None:
     page.get_by_role("heading", level=1, name="Geometry").wait_for()
     page.get_by_role("link", name="Studies").click()
     page.get_by_role("heading", name="A tiny study").wait_for()
-    assert page.locator("tbody b").all_inner_texts() == ["0.379"]
+    assert page.get_by_role("region", name="Models by datasets").locator("b").all_inner_texts() == ["0.379"]
     page.get_by_role("link", name="API").click()
     page.get_by_role("button", name="Run it").first.click()
     page.locator(".reply").wait_for()
@@ -269,6 +269,39 @@ def test_geometry_studies_and_api_say_what_there_is(visit: Visit) -> None:
     description = page.get_by_role("link", name="OpenAPI description").get_attribute("href")
     assert description is not None
     assert page.request.get(description).json()["openapi"].startswith("3.")
+
+
+def test_a_study_says_what_is_more_than_chance_and_how_models_learnt(visit: Visit) -> None:
+    page = visit.open("studies")
+    rows = page.get_by_role("region", name="Comparisons on atlas").locator("tbody tr")
+    rows.first.wait_for()
+    told = [re.sub(r"\s+", " ", row).strip() for row in rows.all_inner_texts()]
+    assert told == [
+        "complex against complex-conj +0.011 no difference found p 0.060 complex better p < 0.001",
+        "5star against complex −0.079 complex better p 0.012 ranks were not kept",
+        "5star against complex-conj −0.068 needs two seeds of each ranks were not kept",
+    ]
+    curves = page.get_by_role("region", name="Learning curves")
+    lines, bands, plot = curves.locator("path.line"), curves.locator("path.band"), curves.get_by_role("slider")
+    assert (lines.count(), bands.count()) == (2, 2)
+    assert plot.get_attribute("aria-valuetext") == "epoch 15: complex 0.372, complex-conj 0.358 (epoch 10)"
+    plot.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert plot.get_attribute("aria-valuetext") == "epoch 10: complex 0.369, complex-conj 0.358"
+    plot.hover(position={"x": 10, "y": 50})
+    assert plot.get_attribute("aria-valuenow") == "5"
+    curves.get_by_role("checkbox", name="complex-conj").uncheck()
+    assert query(page)["rows"] == "complex"
+    assert lines.count() == 1
+    curves.get_by_text("As a table").click()
+    cells = curves.locator("tbody tr").first.inner_text().split()
+    assert cells == ["5", "0.359", "0.357", "to", "0.361"]
+    page.reload()
+    curves.get_by_role("slider").wait_for()
+    assert lines.count() == 1
+    curves.get_by_role("checkbox", name="complex", exact=True).press("Space")
+    curves.get_by_text("Choose at least one model").wait_for()
 
 
 @pytest.mark.parametrize("visit", [{"color_scheme": "dark"}], indirect=True)

@@ -40,7 +40,7 @@ def test_all_three_unknowns(trained: Path) -> None:
 
 def test_answers_as_a_table_show_labels(trained: Path) -> None:
     out = conjoin("ask", trained, "Q0", "P1", "?", "-k", 16).out
-    assert all(land in out for land in LANDS)
+    assert all(land in out for land in LANDS[1:])
     assert "known" in out
     assert "new" in out
     assert "Q1" not in out
@@ -48,7 +48,8 @@ def test_answers_as_a_table_show_labels(trained: Path) -> None:
 
 def test_only_new(trained: Path) -> None:
     answers = conjoin("ask", trained, "France", "borders", "--only-new", "-k", 99, "--json").json["answers"]
-    assert len(answers) == 14
+    assert len(answers) == 13
+    assert "France" not in {answer["label"] for answer in answers}
     assert not any(answer["known"] for answer in answers)
 
 

@@ -56,7 +56,7 @@ def test_held_out_facts_with_unknown_names_are_left_out_and_counted() -> None:
     assert found.graph.entities.names == tuple("abcd")
     assert (len(found.graph.valid), len(found.graph.test)) == (1, 1)
     assert "2 test facts left out" in " ".join(found.graph.notes)
-    assert len(found.ask("b", "r", k=4)) == 4
+    assert len(found.ask("b", "r", k=4)) == 3
 
 
 def test_another_graph_is_refused() -> None:

@@ -6,7 +6,6 @@ import { ApiPage } from "./pages/api";
 import { AskPage } from "./pages/ask";
 import { EntityPage } from "./pages/entity";
 import { RelationsPage } from "./pages/relations";
-import { StudiesPage } from "./pages/studies";
 import { Failure, Loading, Nothing } from "./parts/states";
 import { compact, decimals, plural } from "./numbers";
 import { useRemote } from "./remote";
@@ -41,7 +40,7 @@ const SHOWN: Readonly<Record<Page, (props: PageProps) => VNode>> = {
   map: later(() => import("./pages/map").then((loaded) => loaded.MapPage)),
   relations: RelationsPage,
   geometry: later(() => import("./pages/geometry").then((loaded) => loaded.GeometryPage)),
-  studies: StudiesPage,
+  studies: later(() => import("./pages/studies").then((loaded) => loaded.StudiesPage)),
   api: ApiPage,
 };
 const TITLES: Readonly<Record<Page, string>> = {

@@ -52,6 +52,9 @@ def ask(
 ) -> None:
     """Ask a question with one unknown, or a file of them.
 
+    An entity is an answer to a question about itself only where training facts of that relation link an entity to
+    itself, or where the graph holds that very fact.
+
     \b
     conjoin ask runs/atlas France borders '?'
     conjoin ask runs/atlas '?' has_capital Lima -k 3
@@ -144,7 +147,7 @@ def _show_answers(question: Question, answers: list[Answer], least: float | None
     columns = ["", "answer", "", "score"] + ["probability"] * calibrated + [f"≥ {least}"] * (least is not None)
     show_table("  ".join(word or "?" for word in question), columns, rows, left=3)
     if not rows:
-        show("No answer is left: every candidate is in the graph already.")
+        show("No answer is left: candidates are in the graph already, or would be linked to themselves.")
 
 
 def _is_below(answer: Answer, least: float) -> bool:

@@ -173,6 +173,26 @@ class Graph:
         return {}
 
     @cached_property
+    def _with_loops(self) -> npt.NDArray[np.bool_]:
+        found = np.zeros(self.n_relations, dtype=bool)
+        found[self.train[self.train[:, 0] == self.train[:, 2], 1]] = True
+        return found
+
+    def never_itself(self, entities: Ids, relations: Ids) -> npt.NDArray[np.bool_]:
+        """Which questions (e, r, ?) have no answer in e itself, reciprocal ones too.
+
+        No training fact of r links an entity to itself, and (e, r, e) is in no split.
+
+        >>> graph = Graph.from_triples([("a", "likes", "a"), ("a", "needs", "b")])
+        >>> graph.never_itself(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 3])).tolist()
+        [False, True, False, True]
+        """
+        never = ~self._with_loops[relations % self.n_relations]
+        loops = np.stack([entities, relations, entities], axis=1)
+        never[never] = ~self.known.contains(loops[never])
+        return never
+
+    @cached_property
     def unseen(self) -> Ids:
         """The ids (n,) of entities that occur in no training triple."""
         seen = np.zeros(self.n_entities, dtype=bool)

@@ -9,6 +9,7 @@ from typing import Any
 
 from conjoin.report.collect import QUALITY, Findings, Outcome
 from conjoin.report.compare import PrintedCheck, QuestionTest, RunTest
+from conjoin.report.history import history
 from conjoin.report.judge import best_rows, difference, hits_verdict, published_value, verdict
 
 SPREAD = (*QUALITY, "seconds", "seconds_last", "relation_bytes", "peak_bytes")
@@ -70,6 +71,7 @@ def _cell(findings: Findings, outcome: Outcome, root: Path) -> dict[str, Any]:
         "verdict": verdict(findings, outcome),
         "hits_verdict": hits_verdict(outcome),
         "best": [m for m in ("seconds", *QUALITY) if row.name in best_rows(findings, dataset, m)],
+        "valid_mrr_by_epoch": [point._asdict() for point in history(outcome, "valid")],
         "runs": [
             {
                 "seed": run.seed,

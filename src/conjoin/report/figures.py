@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from conjoin.errors import RunError
-from conjoin.report.collect import Findings, Measured, Outcome
+from conjoin.report.collect import Findings, Outcome
 from conjoin.report.compare import RunTest
 from conjoin.report.document import Figure
 from conjoin.report.drawing import FAINT, INK, apart, finish, inches, label, panels, style_of, styled
+from conjoin.report.history import FOLLOWED, history
 from conjoin.report.judge import competing
 from conjoin.report.printing import seconds
 from conjoin.report.stats import one_digit
@@ -119,9 +119,9 @@ def curves(findings: Findings) -> tuple[Figure, ...]:
     """Validation MRR by epoch, or the loss where nothing was validated: mean over seeds, a panel per dataset."""
     chosen = []
     for name in findings.study.datasets:
-        lines = [(o, _events(o)) for o in findings.on(name)]
-        for value in ("valid", "loss"):
-            if drawn := [(o, line) for o, events in lines if (line := _mean_line(events, value))]:
+        for value in FOLLOWED:
+            lines = ((o, [point[:2] for point in history(o, value)]) for o in findings.on(name))
+            if drawn := [(o, line) for o, line in lines if line]:
                 chosen.append((name, value, drawn))
                 break
     if not chosen:
@@ -255,25 +255,3 @@ def _heat(ax: Axes, findings: Findings, tests: Iterable[RunTest], down: Sequence
 
 def _ran(findings: Findings, name: str) -> list[Outcome]:
     return [o for o in findings.on(name) if o.moments("mrr") and o.moments("parameters")]
-
-
-def _events(outcome: Outcome) -> list[list[dict[str, Any]]]:
-    return [events for run in outcome.runs if (events := _readable(run))]
-
-
-def _readable(run: Measured) -> list[dict[str, Any]]:
-    try:
-        return run.folder.events
-    except RunError:
-        return []
-
-
-def _mean_line(runs: Sequence[Sequence[dict[str, Any]]], value: str) -> list[tuple[int, float]]:
-    """(epoch, mean over the seeds that have it)."""
-    found: dict[int, list[float]] = {}
-    for events in runs:
-        for event in events:
-            number = (event.get("valid") or {}).get("mrr") if value == "valid" else event.get("loss")
-            if number is not None:
-                found.setdefault(int(event["epoch"]), []).append(float(number))
-    return [(epoch, sum(values) / len(values)) for epoch, values in sorted(found.items())]

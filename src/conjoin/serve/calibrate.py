@@ -143,6 +143,8 @@ def _draw(predictor: Predictor, queries: Ids, fitting: Fitting, chance: torch.Ge
     whole = scores.logsumexp(dim=1, keepdim=True)
     fact = scores.gather(1, t[:, None])
     question, entity = (torch.from_numpy(ids).to(device) for ids in predictor.graph.known.pairs(*queries.T[:2]))
+    never = torch.from_numpy(np.flatnonzero(predictor.graph.never_itself(*queries.T[:2]))).to(device)
+    question, entity = torch.cat([question, never]), torch.cat([entity, h[never]])
     scores[question, entity] = -torch.inf
     left = torch.isfinite(scores).sum(dim=1, keepdim=True)
     hard = 0 if fitting.ratio else min(HARD, scores.shape[1])

@@ -49,7 +49,7 @@ def compare(
     >>> graph = Graph.from_triples(facts)
     >>> runs = [Predictor(Model("complex", 3, 1, rank=4, seed=seed), graph) for seed in (0, 1)]
     >>> [len(answer.places) for answer in compare(runs, Question("France", "borders"), k=3)]
-    [2, 2, 2]
+    [2, 2]
     """
     if not predictors:
         raise UsageError("there is no run to compare: open at least one")
@@ -71,12 +71,10 @@ def _places(
     predictor: Predictor, question: Question, names: Sequence[str], candidates: Sequence[str] | None, *, only_new: bool
 ) -> list[Place | None]:
     asked = predictor.understood(question)
-    scores, facts = predictor.scores(asked)
+    scores, facts, competes = predictor.scores(asked)
     vocabulary = predictor.graph.relations if asked.r is None else predictor.graph.entities
-    competes = np.ones(len(vocabulary), dtype=bool)
     if candidates is not None:
-        competes[:] = False
-        competes[[vocabulary.find(name) for name in candidates]] = True
+        competes &= np.isin(np.arange(len(competes)), [vocabulary.find(name) for name in candidates])
     if only_new:
         competes[facts] = False
     places: list[Place | None] = []

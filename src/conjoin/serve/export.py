@@ -32,7 +32,7 @@ def export(run: str | Path, out: str | Path, *, format: str = "safetensors", wei
     >>> folder = conjoin.execute(run, graph, Path("runs/exported"))
     >>> files = export("runs/exported", "bundle")
     >>> len(conjoin.open("bundle").ask("a", "r"))
-    3
+    2
     """
     if format not in FORMATS:
         raise unknown("export format", format, FORMATS, way_out=f"Choose from {', '.join(FORMATS)}.")

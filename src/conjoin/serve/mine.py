@@ -110,7 +110,6 @@ class _Block:
     heads: Ids
     log_room: Reals
     log_back: float
-    loops: bool
 
 
 def mine(
@@ -164,18 +163,16 @@ def mine(
 def _blocks(predictor: Predictor, rooms: Rooms, r: int) -> Iterator[_Block]:
     """The heads of a relation, those with most room first."""
     graph = predictor.graph
-    facts = graph.train[graph.train[:, 1] == r]
-    if not len(facts):
+    if not (graph.train[:, 1] == r).any():
         return
     room = rooms.of(r)
     heads = np.flatnonzero(room > HOPELESS)
     heads = heads[np.argsort(-room[heads], kind="stable")]
     log_room, log_back = np.log(room[heads]), float(np.log(rooms.back[r]))
-    loops = bool((facts[:, 0] == facts[:, 2]).any())
     size = min(BLOCK, predictor.model.entities.questions_at_once())
     for start in range(0, len(heads), size):
         part = slice(start, start + size)
-        yield _Block(r, heads[part], log_room[part], log_back, loops)
+        yield _Block(r, heads[part], log_room[part], log_back)
 
 
 @torch.no_grad()
@@ -187,16 +184,17 @@ def _above(predictor: Predictor, block: _Block, floor: float, keep: int) -> _Fou
     """
     graph, model = predictor.graph, predictor.model
     heads = torch.from_numpy(block.heads).to(model.device)
+    relations = np.full_like(block.heads, block.r)
     scores = model.scores(heads, torch.full_like(heads, block.r))
-    question, tail = graph.known.pairs(block.heads, np.full_like(block.heads, block.r))
+    question, tail = graph.known.pairs(block.heads, relations)
     scores[torch.from_numpy(question).to(model.device), torch.from_numpy(tail).to(model.device)] = -torch.inf
-    if not block.loops:
-        scores[torch.arange(len(heads), device=model.device), heads] = -torch.inf
+    never = torch.from_numpy(graph.never_itself(block.heads, relations)).to(model.device)
+    scores[never, heads[never]] = -torch.inf
     total = torch.logsumexp(scores, dim=1)
     if bool(torch.isnan(total).any() | (total == torch.inf).any()):
         raise diverged()
     offset = torch.from_numpy(block.log_room).to(scores) - total
-    reversed_ = graph.known.pairs(block.heads, np.full_like(block.heads, block.r + graph.n_relations))
+    reversed_ = graph.known.pairs(block.heads, relations + graph.n_relations)
     known_back = tuple(torch.from_numpy(ids).to(model.device) for ids in reversed_)
     unchanged = scores[known_back]
     scores[known_back] += block.log_back

@@ -89,19 +89,19 @@ class Predictor:
     >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
     >>> run = Predictor(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
     >>> sorted(answer.label for answer in run.ask("France", "borders"))
-    ['France', 'Portugal', 'Spain']
+    ['Portugal', 'Spain']
     >>> [answer.known for answer in run.ask("France", "borders", candidates=["Spain"])]
     [True]
     >>> [len(answers) for answers in run.ask_many([Question(None, "borders", "Spain")], only_new=True)]
-    [2]
+    [1]
     >>> run.members("?", "borders", "*"), run.find_entities("portu")[0].label, run.find_relations("bord")[0].name
     (['France', 'Spain'], 'Portugal', 'borders')
     >>> run.score([("France", "borders", "Spain")])[0].known, len(run.similar("Spain", k=1))
     (True, 1)
     >>> asked = run.understood(Question("France", "borders"))
-    >>> scores, known = run.scores(asked)
-    >>> scores.shape, known.tolist(), run.probabilities(np.zeros(3, np.int64), scores)
-    ((3,), [2], [None, None, None])
+    >>> scores, known, possible = run.scores(asked)
+    >>> scores.shape, known.tolist(), possible.tolist(), run.probabilities(np.zeros(3, np.int64), scores)
+    ((3,), [2], [False, True, True], [None, None, None])
     """
 
     def __init__(
@@ -128,6 +128,7 @@ class Predictor:
         ask("France", "borders") asks for tails, ask(None, "borders", "France") for heads and
         ask("France", None, "Paris") for relations. `only_new` leaves out facts that the graph already holds;
         `candidates` are the only answers to choose from, such as a list of names or `members("?", "part_of", "Asia")`.
+        An entity is linked to itself only by relations that do so in train, and by facts that the graph holds.
         """
         question = Question(head, relation, tail)
         return self.ask_many([question], k=k, only_new=only_new, candidates=candidates)[0]
@@ -231,45 +232,48 @@ class Predictor:
         missing = [head, relation, tail].count(None)
         raise UsageError(f"a question has exactly one unknown, this one has {missing}: France borders ?")
 
-    def scores(self, asked: Asked) -> tuple[Reals, Ids]:
-        """The scores (n,) of all candidates of one question, and the ids of those that make known facts."""
+    def scores(self, asked: Asked) -> tuple[Reals, Ids, Marks]:
+        """The scores (n,) of one question, the ids of those that make known facts, and which may be answers (n,)."""
+        device = self.model.device
         if asked.r is None:
-            relations = torch.arange(self.graph.n_relations, device=self.model.device)
-            q = self.model.query(torch.full_like(relations, asked.e), relations)
-            facts = [(asked.e, r, asked.t) for r in range(len(relations))]
-            known = np.flatnonzero(self.graph.known.contains(np.array(facts, dtype=np.int64)))
-            tail = self.model.entities.rows(torch.tensor([asked.t], device=self.model.device))[0]
-            return (q @ tail).cpu().numpy(), known
-        h, r = (torch.tensor([number], device=self.model.device) for number in asked[:2])
-        return self.model.scores(h, r)[0].cpu().numpy(), self.graph.known.tails_of(asked.e, asked.r)
+            facts = np.array([(asked.e, r, asked.t) for r in range(self.graph.n_relations)], dtype=np.int64)
+            h, r, t = torch.from_numpy(facts).to(device).unbind(dim=1)
+            scores = self.model.query(h, r) @ self.model.entities.rows(t[:1])[0]
+            never = self.graph.never_itself(facts[:, 0], facts[:, 1]) & (asked.e == asked.t)
+            return scores.cpu().numpy(), np.flatnonzero(self.graph.known.contains(facts)), ~never
+        possible = np.ones(self.graph.n_entities, dtype=bool)
+        possible[asked.e] = not self.graph.never_itself(np.array([asked.e]), np.array([asked.r]))[0]
+        h, r = (torch.tensor([number], device=device) for number in asked[:2])
+        return self.model.scores(h, r)[0].cpu().numpy(), self.graph.known.tails_of(asked.e, asked.r), possible
 
     def _entities(self, queries: Ids, k: int, chosen: Ids | None, *, only_new: bool) -> list[list[Answer]]:
         table, device = self.model.entities, self.model.device
         h, r = torch.from_numpy(queries).to(device).unbind(dim=1)
-        question, entity = self.graph.known.pairs(queries[:, 0], queries[:, 1])
+        facts = self.graph.known.pairs(queries[:, 0], queries[:, 1])
+        never = np.flatnonzero(self.graph.never_itself(queries[:, 0], queries[:, 1]))
+        hidden = (never, queries[never, 0])
         if chosen is not None:
             table = EntityTable(table.rows(torch.from_numpy(chosen).to(device)), budget=table.budget)
-            place = np.minimum(np.searchsorted(chosen, entity), len(chosen) - 1)
-            inside = chosen[place] == entity
-            question, entity = question[inside], place[inside]
-        hidden = torch.from_numpy(question).to(device), torch.from_numpy(entity).to(device)
-        best, places = table.best(self.model.query(h, r), min(k, len(table)), hidden if only_new else None)
+            facts, hidden = _places(facts, chosen), _places(hidden, chosen)
+        if only_new:
+            hidden = np.concatenate([hidden[0], facts[0]]), np.concatenate([hidden[1], facts[1]])
+        out = torch.from_numpy(hidden[0]).to(device), torch.from_numpy(hidden[1]).to(device)
+        best, places = table.best(self.model.query(h, r), min(k, len(table)), out)
         scores, ids = best.cpu().numpy(), places.cpu().numpy()
-        known = np.isin(np.arange(len(ids))[:, None] * len(table) + ids, question * len(table) + entity)
+        pairs = np.arange(len(ids))[:, None] * len(table) + ids
+        known, left_out = (np.isin(pairs, question * len(table) + place) for question, place in (facts, hidden))
         if chosen is not None:
             ids = chosen[ids]
         answers = []
-        for row, relation in enumerate(queries[:, 1]):
-            kept = ~known[row] if only_new else slice(None)
-            relations = np.full(ids.shape[1], relation)[kept]
-            answers.append(
-                self._answers(self.graph.entities, ids[row][kept], scores[row][kept], known[row][kept], relations)
-            )
+        for row, kept in enumerate(~left_out):
+            found = ids[row][kept], scores[row][kept], known[row][kept], np.full(kept.sum(), queries[row, 1])
+            answers.append(self._answers(self.graph.entities, *found))
         return answers
 
     def _relations(self, asked: Asked, k: int, chosen: Ids | None, *, only_new: bool) -> list[Answer]:
-        scores, facts = self.scores(asked)
+        scores, facts, possible = self.scores(asked)
         order = np.argsort(-scores, kind="stable")
+        order = order[possible[order]]
         if chosen is not None:
             order = order[np.isin(order, chosen)]
         if only_new:
@@ -327,6 +331,14 @@ def _chosen(vocabulary: Vocabulary, candidates: Sequence[str] | None) -> Ids | N
     return np.unique(np.array([vocabulary.find(name) for name in candidates], dtype=np.int64))
 
 
+def _places(pairs: tuple[Ids, Ids], chosen: Ids) -> tuple[Ids, Ids]:
+    """Pairs of question and entity as pairs of question and place among the chosen, without the others."""
+    question, entity = pairs
+    place = np.minimum(np.searchsorted(chosen, entity), len(chosen) - 1)
+    inside = chosen[place] == entity
+    return question[inside], place[inside]
+
+
 def _check(k: int) -> None:
     if k < 1:
         raise UsageError(f"k = {k} is too small: ask for at least one answer")
@@ -342,7 +354,7 @@ def open_run(run: str | Path, *, weights: str | None = None, device: str = "cpu"
     >>> run = conjoin.Run.of(graph, "complex", rank=4, recipe=conjoin.Recipe(epochs=2))
     >>> folder = conjoin.execute(run, graph, Path("runs/opened"))
     >>> len(conjoin.open("runs/opened").ask("a", "r"))
-    3
+    2
     """
     folder = RunFolder(Path(run))
     reported, graph = verified(folder, weights)

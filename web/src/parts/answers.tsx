@@ -26,7 +26,7 @@ export function matchedRanks(answered: Answered): ReadonlyMap<string, number> {
 export function Answers({ answered, asked, of, query, link, ranks, confident, fading }: Props): VNode {
   const { answers, question } = answered;
   if (answers.length === 0) {
-    return <Nothing title="No answer">{query["new"] === "1" ? "Every candidate is a known fact: show those too." : "The graph has no candidate for this question."}</Nothing>;
+    return <Nothing title="No answer">{query["new"] === "1" ? "Every candidate is a known fact: show those too." : "No candidate is left. An entity is linked to itself only by relations that do so in training facts."}</Nothing>;
   }
   const [best, worst] = [answers[0]?.score ?? 0, answers.at(-1)?.score ?? 0];
   const calibrated = answers.some((answer) => answer.probability !== null);
