@@ -1,6 +1,7 @@
 """Take the explorer's pictures in docs/images anew, in a real Chromium, from the runs of `conjoin demo`.
 
-conjoin demo && conjoin calibrate runs/demo/complex && python scripts/shoot_explorer.py runs/demo
+conjoin demo && conjoin calibrate runs/demo/complex && conjoin study report studies/atlas.toml
+python scripts/shoot_explorer.py runs/demo
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ SHOTS = (
     Shot("map-dark", "map?q=san", 700, theme="dark"),
     Shot("relations", "relations?sort=-tail", 760),
     Shot("relation", "relations?relation=borders", 620),
-    Shot("studies", "studies", 420),
+    Shot("studies", "studies", 1180),
     Shot("api", "api", 620),
     Shot("phone", ITALY, 760, width=375),
 )
@@ -55,7 +56,8 @@ def main(root: Path, *names: str) -> None:
     """Serve the runs, open each address (or those of the pictures that are named), keep what is seen."""
     from playwright.sync_api import sync_playwright
 
-    command = [sys.executable, "-m", "conjoin", "serve", *(str(root / run) for run in RUNS), "--port", "0", "--json"]
+    runs = [str(root / run) for run in RUNS]
+    command = [sys.executable, "-m", "conjoin", "serve", *runs, "--studies", "reports", "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service:
         assert service.stdout is not None
         url = json.loads(service.stdout.readline())["url"]

@@ -102,7 +102,7 @@ function One({ name, query, link }: PageProps & { name: string }): VNode {
           </tbody>
         </table>
       </div>
-      <p class="soft hint">Test set, mean over seeds; ± is their standard deviation, which one seed does not have. Bold: the best of a dataset, and for MRR what Welch’s test cannot tell from it. The second line is what the paper prints. Point at a number for form, rank and seeds.</p>
+      <p class="soft hint">Test set, mean over seeds; ± is their standard deviation, which one seed does not have. Bold: the best of a dataset, and for MRR what Welch’s test cannot tell from it.{cells.some((cell) => typeof cell[`published_${measure}`] === "number") && " The second line is what the paper prints."} Point at a number for form, rank and seeds.</p>
       <div class="title-row">
         <h2>Is it more than chance{datasets.length > 1 && ` on ${dataset}`}?</h2>
         {datasets.length > 1 && <label>Dataset <select value={dataset} onChange={(event) => go(link("studies", { ...query, dataset: event.currentTarget.value, rows: null }), "replace")}>
