@@ -45,6 +45,8 @@ class Optimizer:
     def step(self) -> None:
         """Change the parameters that have a gradient."""
         changed = [parameter for parameter in self.parameters if parameter.grad is not None]
+        if not changed:
+            return
         states = [self.of(parameter) for parameter in changed]
         weights: list[Tensor] = [*changed]
         gradients = [parameter.grad for parameter in changed if parameter.grad is not None]
