@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from results_ablations import RETUNED, TIED
-from results_cells import ELSEWHERE, judged
+from results_cells import datasets_of, printed_cells
 from results_contrast import Evidence
 from results_costs import PAIRS, PUBLISHED_SAVING, bench_pair, percent, saved_time, share_saved, spread
 
@@ -37,14 +37,15 @@ def what_sharing_saves(evidence: Evidence) -> list[str]:
 
 def how_sure(evidence: Evidence) -> str:
     """How many seeds stand behind the numbers, and how far seeds scatter."""
-    here = [outcome for outcome in judged(evidence.paper) if outcome.benchmark.name not in ELSEWHERE]
+    here, elsewhere = printed_cells(evidence.paper)
     ran = [outcome for outcome in here if outcome.runs]
     once = sum(len(outcome.runs) == 1 for outcome in ran)
     scatter = [o.published.mrr_pm for o in here if o.published is not None and o.published.mrr_pm is not None]
     return (
-        f"- **How sure.** {len(ran)} of {len(here)} printed cells were run, {once} of them with one seed; by the"
-        f" paper's deviations seeds scatter by {one_digit(min(scatter))} to {one_digit(max(scatter))}: read a"
-        " difference of that size as none."
+        f"- **How sure.** {len(ran)} of the {len(here)} printed cells on {datasets_of(here)} were run, {once} of them"
+        f" with one seed, and none of the {len(elsewhere)} on {datasets_of(elsewhere)}; by the paper's"
+        f" deviations seeds scatter by {one_digit(min(scatter))} to {one_digit(max(scatter))}: read a difference of"
+        " that size as none."
     )
 
 

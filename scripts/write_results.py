@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import results_claims as claims  # noqa: E402
 import results_controls as controls  # noqa: E402
 from results_ablations import ablations, cost  # noqa: E402
-from results_cells import agreement, card_minutes, missing, origins, read_tried, table  # noqa: E402
+from results_cells import GOAL, agreement, card_minutes, missing, origins, read_tried, table  # noqa: E402
 from results_contrast import Evidence  # noqa: E402
 from results_costs import bytes_saved, memory_examples, time_saving  # noqa: E402
 from results_summary import how_sure, renewed, what_sharing_saves  # noqa: E402
@@ -89,7 +89,9 @@ def page(root: Path = ROOT) -> str:
         " open. The p-values of both tests stand beside, unwidened. Each interval is of 95 % by itself: with many cases"
         " some err. Of the cases that ran, *confirmed* means that all speak for the claim, *refuted* that some speak"
         " against it and none for it, *mixed* that some do either, *open* all else. *Proved* is what follows by"
-        " algebra; runs could only contradict it. Times have a rule of their own.",
+        " algebra; runs could only contradict it. Some claims have a rule of their own: the first"
+        f" counts cells and is confirmed by {GOAL} of them, so that single ones may fail; the two on the layout ask"
+        " whether more than half of a loss comes back; times are compared with the scatter of their rounds.",
         "",
         *(line for claim in sections for line in (f"## {claim.title}", "", *claim.lines, "")),
         "## Not yet run",
