@@ -9,6 +9,7 @@ from tests.report.fabricated import finished, tiny
 
 from conjoin.report.collect import collect
 from conjoin.report.judge import Shown, best, best_rows, competing, hits_verdict, verdict
+from conjoin.report.tables import place
 from conjoin.study.study import Study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper.toml"
@@ -142,6 +143,20 @@ def test_verdicts_where_nothing_can_be_compared(tmp_path: Path) -> None:
     tuned = paper.of("WN18RR", "5star-conj-tuned")
     assert tuned is not None
     assert tuned.published is None
+
+
+def test_a_graph_of_one_s_own_stands_in_for_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    rows, settings = '[{ name = "complex", form = "complex" }]', "complex = { rank = 4 }"
+    text = f'name = "own"\nrows = {rows}\n[datasets.Library]\ngraph = "facts.csv"\n[settings.Library]\n{settings}\n'
+    file.write_text(text, encoding="utf-8")
+    study = Study.read(file)
+    finished(tmp_path, study.cell("Library", study.rows["complex"], 0), mrr=0.9)
+    found = collect(study, tmp_path)
+    outcome = found.of("Library", "complex")
+    assert outcome is not None
+    assert verdict(found, outcome) == "no published number"
+    assert place(found, "Library") == "Library"
 
 
 def test_the_row_that_reproduces_a_line_is_the_one_judged(tmp_path: Path) -> None:

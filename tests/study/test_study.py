@@ -261,10 +261,17 @@ def test_the_published_layout_is_what_complex_conj_is_judged_by() -> None:
     assert study.published_for("WN18RR", study.rows["quate"]) is None
 
 
-def test_stand_ins_are_known_as_such() -> None:
+def test_stand_ins_are_known_as_such(tmp_path: Path) -> None:
     study = Study.read(STUDIES / "paper-small.toml")
     assert all(benchmark.stand_in for benchmark in study.datasets.values())
     assert all(len(study.seeds_of(row)) == 2 for row in study.rows.values())
+    tiny = Study.read(written(tmp_path, TINY)).datasets
+    assert tiny["A"].stand_in, "numbers of A are published, and UMLS is loaded"
+    assert not tiny["B"].stand_in, "a name of the user's own, for a graph of the user's own"
+    counted = TINY.replace('graph = "graphs/own"', 'graph = "graphs/own"\npublished_counts = { train = 9 }')
+    assert Study.read(written(tmp_path, counted)).datasets["B"].stand_in
+    known = TINY.replace("datasets.B", "datasets.WN18RR").replace("settings.B", "settings.WN18RR")
+    assert Study.read(written(tmp_path, known)).datasets["WN18RR"].stand_in
 
 
 def test_the_example_of_the_documentation_is_a_study(tmp_path: Path) -> None:

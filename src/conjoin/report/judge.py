@@ -103,7 +103,7 @@ def verdict(findings: Findings, outcome: Outcome) -> str:
     if outcome.benchmark.stand_in:
         return f"ran on {outcome.benchmark.graph}, a stand-in: not comparable"
     if outcome.published is None or outcome.published.mrr is None:
-        return "not in the paper"
+        return "no published number"
     words = _apart(outcome, "mrr")
     if outcome.judged:
         return words

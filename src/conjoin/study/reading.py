@@ -32,7 +32,13 @@ def read_study(file: Path) -> Study:
     """The study of a file. Forms are not parsed here, for that needs torch: `study run` does it before it starts."""
     table = Table(read_toml(file), str(file))
     rows = {row.name: row for row in map(_row, table.listed("rows"))}
-    datasets = {name: _benchmark(name, inside) for name, inside in table.tables("datasets").items()}
+    published = {
+        dataset: {name: _published(line) for name, line in _lines(inside).items()}
+        for dataset, inside in table.tables("published").items()
+    }
+    datasets = {
+        name: _benchmark(name, inside, printed=name in published) for name, inside in table.tables("datasets").items()
+    }
     defaults = table.take("defaults", dict, {})
     study = Study(
         file=file,
@@ -48,10 +54,7 @@ def read_study(file: Path) -> Study:
             dataset: {name: _settings(inside, name, defaults) for name in inside.values}
             for dataset, inside in table.tables("settings").items()
         },
-        published={
-            dataset: {name: _published(line) for name, line in _lines(inside).items()}
-            for dataset, inside in table.tables("published").items()
-        },
+        published=published,
         published_tests=tuple(
             _published_test(dataset, measure, line)
             for dataset, inside in table.tables("published_tests").items()
@@ -86,7 +89,7 @@ def _seeds(table: Table, key: str, *, default: int) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def _benchmark(name: str, table: Table) -> Benchmark:
+def _benchmark(name: str, table: Table, *, printed: bool) -> Benchmark:
     counts = table.take("published_counts", dict, {})
     for key, count in counts.items():
         if key not in COUNTS or type(count) is not int:
@@ -96,6 +99,7 @@ def _benchmark(name: str, table: Table) -> Benchmark:
         graph=table.take("graph", str),
         published_on=table.take("published_on", str, ""),
         published_counts=counts,
+        printed=printed or bool(counts),
     )
     table.end()
     return benchmark

@@ -65,21 +65,24 @@ GROUPS = ("main", "ablation", "control")
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """A dataset of the study. `graph` is what is loaded for it: its own name, or a stand-in.
+    """A dataset of the study. `graph` is what is loaded for it: its own name, a file, or a stand-in.
 
     `published_counts` is the row of the paper's dataset table (train, valid, test, entities, relations, examples) and
-    `published_on` the card that the published seconds come from.
+    `published_on` the card that the published seconds come from. `printed`: are there published numbers of it?
     """
 
     name: str
     graph: str
     published_on: str = ""
     published_counts: Mapping[str, int] = field(default_factory=dict, hash=False)
+    printed: bool = False
 
     @property
     def stand_in(self) -> bool:
-        """Is another graph loaded in its place? Then published numbers are no measure for ours."""
-        return not same_name(self.name, self.graph) and not is_synthetic(self.graph)
+        """Is another graph loaded in its place? Then published numbers are no measure for ours. A name that is neither
+        in print nor a known dataset's is the user's own, for whatever is loaded."""
+        other = not same_name(self.name, self.graph) and not is_synthetic(self.graph)
+        return other and (self.printed or is_named(self.name))
 
 
 @dataclass(frozen=True, kw_only=True)
