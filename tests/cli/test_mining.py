@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,6 +10,7 @@ import pytest
 from tests.cli.commands import conjoin
 
 import conjoin as library
+from conjoin.cli.mining import worth
 from conjoin.serve.explain import explain
 from conjoin.serve.mine import mine
 
@@ -48,6 +50,16 @@ def test_mine_as_a_table(trained: Path) -> None:
     facts = list(mine(library.open(trained), n=3))
     assert all(fact.label in ran.out for fact in facts)
     assert f"is not known: conjoin calibrate {trained} rehearses it" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [(0.212, "About 0.4 of these 2 are"), (0.01, "Fewer than 0.1 of these 2 are"), (6.0, "About 12 of these 2 are")],
+)
+def test_an_expectation_is_told_as_one(trained: Path, probability: float, words: str) -> None:
+    predictor = library.open(trained)
+    facts = [replace(fact, probability=probability) for fact in mine(predictor, n=2)]
+    assert worth(trained, predictor, facts).startswith(f"{words} expected to be right")
 
 
 def test_mine_to_a_file(trained: Path, tmp_path: Path) -> None:

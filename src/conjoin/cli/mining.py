@@ -109,7 +109,7 @@ def mine(
         return
     if out is not None:
         say(f"{len(facts):,} facts in {out}")
-        say(_worth(run, predictor, facts))
+        say(worth(run, predictor, facts))
         return
     rows = [
         (
@@ -122,16 +122,18 @@ def mine(
         for fact in facts
     ]
     show_table("not in the graph", ("", "fact", "plausibility", "probability", "score"), rows, left=2)
-    say(_worth(run, predictor, facts))
+    say(worth(run, predictor, facts))
 
 
-def _worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
+def worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
     """How many of the facts to expect to be right, and on what condition."""
     probabilities = [fact.probability for fact in facts if fact.probability is not None]
     if not probabilities:
         return f"How many of them are right is not known: conjoin calibrate {run} rehearses it."
+    total = sum(probabilities)
+    expected = "Fewer than 0.1" if total < 0.05 else f"About {total:.1f}" if total < 10 else f"About {total:,.0f}"
     return (
-        f"In a rehearsal, with the {len(predictor.graph.valid):,} facts of valid hidden, {sum(probabilities):,.0f} of "
-        f"{len(facts):,} such facts were among these. If the graph lacks more than that, more of yours are right; "
-        "if it lacks less, fewer."
+        f"{expected} of these {len(facts):,} are expected to be right, by the sum of their probabilities, if the graph "
+        f"lacks as many facts as the rehearsal hid, {len(predictor.graph.valid):,}. If it lacks more, more are right; "
+        "if less, fewer. What calibrate found of the hidden facts is known here and left out."
     )
