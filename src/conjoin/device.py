@@ -60,7 +60,7 @@ def matmul_precision(precision: str) -> Iterator[None]:
 def threads_for(flops: float) -> Iterator[None]:
     """One thread for steps so small that threads would mostly wait for each other, restored afterwards.
 
-    It depends on sizes alone, so that a run on one machine gives the same numbers every time.
+    It depends on sizes alone, so that a run with as many threads on one machine gives the same numbers every time.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1 if flops < SMALL_STEP else before)

@@ -18,6 +18,7 @@ from tests.oracle.standings import graph_of, random_graph
 
 from conjoin.errors import Diverged, UsageError
 from conjoin.graph.graph import Graph
+from conjoin.graph.named.datasets import load
 from conjoin.learn.objective import loss
 from conjoin.learn.recipe import OPTIMIZERS, Optimizer, Recipe
 from conjoin.learn.train import Epoch, train
@@ -72,6 +73,25 @@ def test_one_seed_one_result(optimizer: Optimizer, budget: int | None) -> None:
     assert told[0] == told[1]
     other, _ = trained(recipe, seed=1, budget=budget)
     assert not same(first, other)
+
+
+def test_two_threads_repeat_themselves() -> None:
+    """Another number of threads rounds otherwise; the same one does not."""
+    atlas = load("atlas")
+    few, models, used = replace(atlas, train=atlas.train[:400]), [], set()
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for _ in range(2):
+            models.append(Model("5star", few.n_entities, few.n_relations, rank=32))
+            training = train(models[-1], few, Recipe(epochs=2, batch=200))
+            with training.threads():
+                used.add(torch.get_num_threads())
+            list(training)
+    finally:
+        torch.set_num_threads(before)
+    assert used == {2}, "the step is large enough for both"
+    assert same(*models)
 
 
 def test_the_order_of_examples_belongs_to_the_seed() -> None:

@@ -1,0 +1,55 @@
+"""Do numbers repeat, and what if not? python bench/threads.py [--threads 1 2] [--forms 5star]
+
+Trains the demo's forms on the atlas: twice with each number of threads, then with a single number of the weights moved
+to the next float32 after the first epoch, then from other seeds. Tells the test MRR of each, and whether the weights
+are bit for bit those of the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import torch
+
+import conjoin
+from conjoin.cli.demo import FORMS, RANK, SETTINGS
+
+NUDGES, SEEDS = 3, 3
+"""So many numbers that are off by one rounding, each in a training of its own, and so many other seeds."""
+
+
+def trained(form: str, graph: conjoin.Graph, *, threads: int, seed: int = 0, nudged: int | None = None) -> list[float]:
+    """A model's test MRR after the demo's training, followed by its weights."""
+    torch.set_num_threads(threads)
+    model = conjoin.Model(form, graph.n_entities, graph.n_relations, rank=RANK, seed=seed)
+    for epoch in conjoin.train(model, graph, conjoin.Recipe.from_mapping(SETTINGS), seed=seed):
+        if epoch.number == 1 and nudged is not None:
+            with torch.no_grad():
+                number = model.entities.weight[nudged, :1]
+                number.copy_(torch.nextafter(number, torch.full_like(number, torch.inf)))
+    weights = torch.cat([weight.detach().reshape(-1) for weight in model.parameters()])
+    return [conjoin.rank(model, graph, "test").mrr(), *weights.tolist()]
+
+
+def main() -> None:
+    """One line per form and change."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--forms", nargs="+", default=list(FORMS))
+    chosen = parser.parse_args()
+    graph, few = conjoin.load("atlas"), chosen.threads[0]
+    for form in chosen.forms:
+        once = {threads: [trained(form, graph, threads=threads) for _ in range(2)] for threads in chosen.threads}
+        first = once[few][0]
+        for threads, (a, b) in once.items():
+            again = "the same weights" if a == b else "other weights"
+            beside = "" if threads == few else f"; beside {few}: {'the same' if a == first else 'other'} weights"
+            print(f"{form}: {threads} threads: MRR {a[0]:.4f}; again: {again}{beside}", flush=True)
+        nudged = [trained(form, graph, threads=few, nudged=row)[0] for row in range(NUDGES)]
+        seeds = [trained(form, graph, threads=few, seed=seed)[0] for seed in range(1, 1 + SEEDS)]
+        for what, mrrs in (("one number rounded otherwise", nudged), ("other seeds", seeds)):
+            print(f"{form}: {what}: MRR {' '.join(f'{mrr:.4f}' for mrr in mrrs)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
