@@ -3,9 +3,9 @@
 Four kinds of blocks are written here and never typed. What follows a line `<!-- run: COMMAND -->` is what the command
 prints; commands run in a scratch folder, one after the other, so that a later one may use what an earlier one left.
 What follows `<!-- output -->` is what the block above it prints (doc_blocks.py says which blocks are executed). What
-stands between `<!-- study: FILE -->` and `<!-- /study -->` is a table of the study's finished runs. What stands between
-`<!-- measured: THEME_HARDWARE -->` and `<!-- /measured -->` is the newest such measurement under bench/results.
-`--tables` leaves the commands alone.
+stands between `<!-- study: FILE -->` and `<!-- /study -->` is a table of the study's finished runs, and what its seeds
+tell of the rows that it compares. What stands between `<!-- measured: THEME_HARDWARE -->` and `<!-- /measured -->` is
+the newest such measurement under bench/results. `--tables` leaves the commands alone.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import tempfile
 from pathlib import Path
 
 from doc_running import follow
+from results_contrast import welch_interval_of_means
 
 from conjoin.bench.results import latest, read, section_of
-from conjoin.report.collect import collect
-from conjoin.report.printing import mean_sd
+from conjoin.report.collect import Findings, collect
+from conjoin.report.printing import mean_sd, signed
 from conjoin.study.study import Study
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,7 +54,7 @@ def with_measurements(text: str) -> str:
 
 
 def study_table(file: Path) -> str:
-    """Mean ± standard deviation over the seeds of every row on every dataset."""
+    """Mean ± standard deviation over the seeds of every row on every dataset, and the differences it asks for."""
     study = Study.read(file)
     findings = collect(study, study.root)
     lines = [f"| dataset | form | seeds | {' | '.join(SHOWN.values())} | parameters |", "|---|---|" + "---:|" * 6]
@@ -64,7 +65,26 @@ def study_table(file: Path) -> str:
                 parameters = f"{outcome.runs[0].result['parameters']:,}"
                 counts = [str(len(outcome.runs)), *cells, parameters]
                 lines.append(f"| {dataset} | {outcome.row.name} | {' | '.join(counts)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, *differences(findings)])
+
+
+def differences(findings: Findings) -> list[str]:
+    """How far the rows that a study compares lie apart, as far as their seeds tell."""
+    lines = []
+    for each in findings.study.comparisons:
+        told = []
+        for dataset in each.datasets:
+            sides = [
+                outcome.moments("mrr") if (outcome := findings.of(dataset, row)) else None for row in (each.b, each.a)
+            ]
+            if reach := welch_interval_of_means(*sides):
+                middle = (reach.low + reach.high) / 2
+                told.append(f"{dataset} {signed(middle)} ({signed(reach.low)} to {signed(reach.high)})")
+        if told:
+            lines.append(
+                f"- MRR of {each.b} less that of {each.a}, and its 95 % interval over seeds (Welch): {'; '.join(told)}."
+            )
+    return ["", *lines] if lines else []
 
 
 def with_outputs(text: str, folder: Path) -> str:

@@ -12,6 +12,10 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import write_outputs  # noqa: E402
 
+from conjoin.report.collect import collect  # noqa: E402
+from conjoin.report.printing import signed  # noqa: E402
+from conjoin.study.study import Study  # noqa: E402
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHOWING = [page for page in PAGES if write_outputs.STUDY.search(page.read_text(encoding="utf-8"))]
 
@@ -57,3 +61,17 @@ def test_an_empty_block_is_filled_and_nothing_behind_it_is_lost(tmp_path: Path) 
 def test_a_failing_command_is_not_shown(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="ended with 3"):
         write_outputs.with_outputs("<!-- run: exit 3 -->\n```text\n```", tmp_path)
+
+
+def test_a_study_tells_what_its_seeds_allow_of_the_rows_it_compares() -> None:
+    stats = pytest.importorskip("scipy.stats", reason="intervals need SciPy: pip install 'conjoin[study]'")
+    study = Study.read(ROOT / "studies" / "together.toml")
+    findings = collect(study, study.root)
+    outcomes = [findings.of("Kinship", row) for row in ("together-16", "apart")]
+    values = [[run.value("mrr") for run in outcome.runs] for outcome in outcomes if outcome]
+    reach = stats.ttest_ind(*values, equal_var=False).confidence_interval(0.95)
+    (told,) = [line for line in write_outputs.differences(findings) if line]
+    assert told.startswith(
+        "- MRR of together-16 less that of apart, and its 95 % interval over seeds (Welch): FB15K-237 "
+    )
+    assert f"; Kinship −0.0032 ({signed(reach.low)} to {signed(reach.high)}); atlas " in told
