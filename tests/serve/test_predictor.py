@@ -135,7 +135,7 @@ def test_ranks_follow_the_published_protocol_with_the_entity_itself_as_a_candida
         (("Frnace", "borders", "?"), r"unknown entity 'Frnace'\. Did you mean France\?"),
         (("France", "brders", "?"), r"unknown relation 'brders'\. Did you mean borders\?"),
         (("Georgia", "borders", "?"), r"2 have that label: use one of the names Q3, Q4"),
-        (("?", "borders", "?"), "exactly one unknown, this one has 2"),
+        (("?", "borders", "?"), r"exactly one unknown, this one has 2\. An example: France borders \?"),
         (("France", "borders", "Spain"), "exactly one unknown, this one has 0"),
     ],
 )

@@ -31,7 +31,7 @@ def plan(
     commands: Annotated[bool, typer.Option("--commands", help="Only the commands, one per line.")] = False,
     json: opt.Json = False,
 ) -> None:
-    """What is missing, cheapest first, with estimated seconds and the command for each run.
+    """What is missing, cheapest first, with estimated seconds; with --commands, how to do each run.
 
     The estimates rest on finished runs on the machine, or on measured speeds; without either they only tell cheap from
     dear. Runs whose data are not here are listed too: another machine may have them.

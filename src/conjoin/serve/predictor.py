@@ -230,7 +230,7 @@ class Predictor:
             case (str(h), None, str(t)):
                 return Asked(entities.find(h), None, entities.find(t))
         missing = [head, relation, tail].count(None)
-        raise UsageError(f"a question has exactly one unknown, this one has {missing}: France borders ?")
+        raise UsageError(f"a question has exactly one unknown, this one has {missing}. An example: France borders ?")
 
     def scores(self, asked: Asked) -> tuple[Reals, Ids, Marks]:
         """The scores (n,) of one question, the ids of those that make known facts, and which may be answers (n,)."""
