@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from conjoin.report.collect import Findings, collect
+from conjoin.report.predictions import Outcome, Prediction, tally
 from conjoin.report.stats import Interval
 from conjoin.study.study import Study
 
@@ -34,3 +36,16 @@ def seeds_of(findings: Findings) -> str:
     if counts == [1]:
         return "One seed"
     return f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
+
+
+def stated(prediction: Prediction, outcomes: Sequence[Outcome]) -> str:
+    """A prediction as one, so that nobody takes it for a finding, and what became of it."""
+    return f"**Predicted: {prediction.title}.** Because {prediction.reason} *{tally(outcomes).capitalize()}.*"
+
+
+def rule(margin: float) -> str:
+    """How claims are judged."""
+    return (
+        f"A claim with > says better by more than {margin} in MRR, one with = says no further apart than that. It is"
+        " confirmed where the whole 95 % interval of the difference lies there, refuted where none of it does."
+    )

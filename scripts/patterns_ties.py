@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean, median
 
 import numpy as np
-from patterns_shared import ALPHA, STUDIES, findings_of, half, seeds_of, table
+from patterns_shared import ALPHA, STUDIES, findings_of, half, rule, seeds_of, stated, table
 
 from conjoin.algebra.forms import FiveStar
 from conjoin.algebra.notation import parse
@@ -16,7 +16,7 @@ from conjoin.files import read_json, write_json
 from conjoin.graph.graph import Graph
 from conjoin.graph.named.datasets import load
 from conjoin.report.collect import Findings, Outcome
-from conjoin.report.predictions import Predictions, tally
+from conjoin.report.predictions import Predictions
 from conjoin.report.printing import signed
 from conjoin.report.ranking import Ranked, ranked
 from conjoin.study.study import Row, Study
@@ -297,9 +297,9 @@ def penalty() -> str:
             for o in mine
             if o.paired and o.verdict != "confirmed"
         ]
-        lines += ["", f"**{prediction.title}.** Because {prediction.reason} *{tally(mine).capitalize()}.*"]
+        lines += ["", stated(prediction, mine)]
         lines[-1] += f" Not confirmed: {'; '.join(fell)}." if fell else ""
-    return "\n".join([*lines, "", f"Margin {asked.margin}; {seeds_of(findings).lower()} per row."])
+    return "\n".join([*lines, "", f"{rule(asked.margin)} {seeds_of(findings)} per row."])
 
 
 def _strength(dataset: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from results_ablations import RETUNED, TIED
-from results_cells import datasets_of, printed_cells
+from results_cells import ELSEWHERE, datasets_of, printed_cells
 from results_contrast import Evidence
 from results_costs import PAIRS, PUBLISHED_SAVING, bench_pair, beyond_scatter, percent, share_saved, spread
 
@@ -57,5 +57,8 @@ def renewed(readme: str, page: str) -> str:
 
 
 def _differences(evidence: Evidence, a: str, b: str) -> str:
-    found = {name: each.difference for name in evidence.paper.graphs if (each := evidence.contrast(name, a, b))}
-    return spread(found, signed)
+    study = evidence.paper.study
+    here = [name for name in study.datasets_of(study.rows[a]) if name not in ELSEWHERE]
+    found = {name: each.difference for name in here if (each := evidence.contrast(name, a, b))}
+    rest = ", ".join(name for name in here if name not in found) if found else ""
+    return spread(found, signed) + (f" ({rest} not yet run)" if rest else "")

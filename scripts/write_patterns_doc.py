@@ -15,7 +15,7 @@ from statistics import fmean, median
 
 import patterns_effects
 import patterns_ties
-from patterns_shared import DATASETS, ROOT, STUDIES, findings_of, table
+from patterns_shared import DATASETS, ROOT, STUDIES, findings_of, rule, stated, table
 
 from conjoin.bench.results import latest
 from conjoin.files import read_json, write_json
@@ -72,10 +72,10 @@ def predictions() -> str:
     asked = Predictions.read(STUDIES / "patterns-predictions.toml", findings.study)
     outcomes = asked.judge(findings)
     seeds = sorted({len(outcome.runs) for outcome in findings.outcomes.values()})
-    lines = [f"{len(outcomes)} claims: {tally(outcomes)}. Margin {asked.margin}, {told(seeds)} seeds per row."]
+    lines = [f"{len(outcomes)} claims: {tally(outcomes)}. {told(seeds)} seeds per row. {rule(asked.margin)}"]
     for prediction in asked.predictions:
         mine = [outcome for outcome in outcomes if outcome.prediction == prediction]
-        lines += ["", f"**{prediction.title}.** Because {prediction.reason} *{tally(mine).capitalize()}.*", ""]
+        lines += ["", stated(prediction, mine), ""]
         rows = [
             [
                 f"{outcome.claim.a} {'>' if outcome.claim.gain else '='} {outcome.claim.b}",

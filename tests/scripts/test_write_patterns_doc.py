@@ -44,10 +44,13 @@ def test_the_study_of_ties_has_every_orbit_once() -> None:
     assert sorted(map(str, forms)) == sorted(map(str, representatives()))
 
 
-def test_predictions_are_about_the_study() -> None:
+def test_predictions_are_about_the_study_and_told_as_such() -> None:
     study = Study.read(ROOT / "studies" / "patterns.toml")
     asked = Predictions.read(ROOT / "studies" / "patterns-predictions.toml", study)
     assert sum(len(each.claims) for each in asked.predictions) > 20
+    told = write_patterns_doc.predictions()
+    assert told.count("**Predicted: ") == len(asked.predictions)
+    assert f"A claim with > says better by more than {asked.margin} in MRR" in told
 
 
 def test_the_plot_shows_the_numbers_of_the_page() -> None:
