@@ -77,7 +77,8 @@ Plausibility is no probability. `conjoin calibrate RUN` rehearses: it hides the 
 not trained, mines, and looks which of the mined facts are among them. That gives a curve from plausibility to the share
 that was right (isotonic, from the first 5,000 facts; what is less plausible counts as the last of these), and every
 mined fact its **probability**. Then it hides test instead and says how many of the first 100 were right, and how many
-the curve promises. What that does not tell:
+the curve promises. `mine` adds up the probabilities of its own list. It is usually less than what the rehearsal found
+in a list as long: the facts that were hidden and found are known now and left out. What that does not tell:
 
 - Mined facts that are true, but in no split, count as wrong in the rehearsal. Where a graph lacks more than was hidden,
   more is right than said: `python examples/practice.py`, which keeps true facts back, shows by how much.

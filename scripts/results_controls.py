@@ -42,8 +42,8 @@ def equal_parameters(evidence: Evidence) -> Claim:
             *(["", "What is missing is filled by:", "", *(f"- {each}" for each in need)] if need else []),
             "",
             "`*-equal` has in all as many numbers as the tied form, at the nearest rank. On WN18RR and WN18 that rank"
-            " is 499 instead of 500: nothing to see. `5star-conj` and `5star-equal` are trained with the settings that"
-            " are best for 5★E, `5star-conj-tuned` with its own.",
+            " is 499 instead of 500: nothing to see. `5star-conj` and `5star-equal` are trained with the settings"
+            " published as best for 5★E, `5star-conj-tuned` with its own.",
             "",
             *table(("dataset", "control", "tied form less control"), rows, left=2),
             "",
