@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from conjoin.errors import GraphError, UsageError
+from conjoin.graph.files.columns import is_header
 from conjoin.graph.files.folder import SPLIT_NAMES
 from conjoin.graph.files.source import AnyPath, split_name
 from conjoin.graph.files.store import STORED
-from conjoin.graph.files.tables import HEADER_WORDS
 from conjoin.graph.graph import SPLITS, Graph
 from conjoin.graph.holdout import bands, digests, hold_out, parts_of, split_notes
 from conjoin.graph.patterns import distinct
@@ -151,11 +151,10 @@ def _why_not_lines(graph: Graph) -> str:
         for name in vocabulary.names:
             if BREAKS.search(name):
                 return f"the {vocabulary.kind} {name!r} would break a tab-separated line"
-    headers = {word for words in HEADER_WORDS for word in words}
     for split in SPLITS:
         for head, relation, tail in graph.triples(split)[:1].tolist():
             cells = (graph.entities.names[head], graph.relations.names[relation], graph.entities.names[tail])
-            if all(cell.strip().casefold() in headers for cell in cells):
+            if is_header(cells):
                 return f"the first triple of {split} {cells} would be taken for a header"
     return ""
 

@@ -21,7 +21,7 @@ from conjoin.errors import GraphError
 from conjoin.graph.files.parquet import read_parquet
 from conjoin.graph.files.rdf import blank_scope, read_ntriples, read_turtle
 from conjoin.graph.files.readers import read_added
-from conjoin.graph.files.report import SAMPLES, ReadOptions, ReadReport, Sink, Triples
+from conjoin.graph.files.report import ENOUGH, SAMPLES, ReadOptions, ReadReport, Sink, Triples
 from conjoin.graph.files.source import FORMATS, AnyPath, format_of, opened, without_mark
 from conjoin.graph.files.tables import Layout, read_text_table
 from conjoin.progress import Track, silent
@@ -53,6 +53,8 @@ class FlowSink(Sink):
         super().__init__(file, file_format, options)
         self._take, self.taken = take, 0
         self.labelled: list[LabelRow] = []
+        self._first: tuple[str, str, str] | None = None
+        self._often = [0, 0, 0]
 
     def add(self, line: int | None, head: str, relation: str, tail: str) -> bool:
         added = super().add(line, head, relation, tail)
@@ -90,8 +92,24 @@ class FlowSink(Sink):
         import pyarrow as pa
 
         batch = pa.RecordBatch.from_arrays(list(columns), names=list(COLUMNS))
+        if self.may_lack_a_header:
+            self._compare_with_first(batch.columns)
         self.taken += len(batch)
         self._take(batch)
+
+    def _compare_with_first(self, columns: Sequence[Any]) -> None:
+        """Count how often each name of the first fact occurs, until one is known to occur again."""
+        import pyarrow.compute as pc
+
+        self._first = h, r, t = self._first or tuple(column[0].as_py() for column in columns)
+        if max(self._often) > 1:
+            return
+        heads, relations, tails = columns
+        for place, name, where in ((0, h, (heads, tails)), (1, r, (relations,)), (2, t, (heads, tails))):
+            self._often[place] += sum(pc.sum(pc.equal(column, name)).as_py() for column in where)
+
+    def _like_a_header(self) -> tuple[str, ...] | None:
+        return self._first if self.taken >= ENOUGH and self._often == [1, 1, 1] else None
 
     def report(self) -> ReadReport:
         return replace(super().report(), triples=self.taken)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from conjoin.errors import GraphError
+from conjoin.graph.files.columns import doubts
 from conjoin.graph.files.labels import read_labels_with_report
 from conjoin.graph.files.readers import PLAIN, read_triples
 from conjoin.graph.files.report import ReadOptions, Triples
@@ -122,13 +123,14 @@ def _read_parts(
         notes.append("blank nodes of different files are different entities, whatever they are called")
     entity_labels, said = _labels(labels, options)
     of_relations, said_of_relations = _labels(relation_labels, options)
-    return Graph.from_triples(
+    graph = Graph.from_triples(
         *(parts.get(split) for split in SPLITS),
         name=name,
         labels=inside | entity_labels,
         relation_labels=inside | of_relations,
-        notes=(*notes, *said, *said_of_relations),
     )
+    notes += doubts(options, files.values(), [graph.train], n_entities=graph.n_entities, n_relations=graph.n_relations)
+    return replace(graph, notes=(*notes, *said, *said_of_relations))
 
 
 def _labels(labels: Labels | None, options: ReadOptions) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -6,9 +6,9 @@ import io
 from typing import Any, BinaryIO
 
 from conjoin.errors import GraphError
+from conjoin.graph.files.columns import choose
 from conjoin.graph.files.report import Sink
 from conjoin.graph.files.source import AnyPath, opened, split_name
-from conjoin.graph.files.tables import column_positions
 
 BATCH_ROWS = 65_536
 
@@ -39,7 +39,9 @@ def _chosen(sink: Sink, schema: Any) -> list[str]:
 
     names: list[str] = schema.names
     text = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
-    chosen = [names[i] for i in column_positions(sink.file, names, sink.options)]
+    choice = choose(sink.file, names, sink.options)
+    sink.choice = choice.note
+    chosen = [names[i] for i in choice.positions]
     for name in chosen:
         if names.count(name) > 1:
             raise GraphError(f"{sink.file}: several columns are named {name!r}: rename them")

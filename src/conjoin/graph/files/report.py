@@ -25,8 +25,8 @@ class ReadOptions:
     columns      which three columns are head, relation and tail: header names or positions from 0. Without it
                  a table has exactly three columns, or a header (or Parquet schema) that names them.
     header       whether the first line of a TSV or CSV file names the columns. None decides: it does when `columns`
-                 holds names, or when three cells are the words head/subject/source, relation/rel/predicate/property
-                 and tail/object/target, in any order and case. With a header the words h/s, r/p, t/o count too.
+                 holds names, or when three cells are usual words for them (subject, predicate, object; source, type,
+                 target), in any order and case. With a header single letters count too (`files.columns`).
     delimiter    one character; None is a tab in .tsv and .txt, a comma in .csv. Quotes mean something in .csv only.
     literals     RDF literals as objects: 'drop' them with a count, or 'keep' them as entities.
     blank_nodes  triples with RDF blank nodes: 'keep', or 'drop' them with a count.
@@ -91,6 +91,7 @@ class ReadReport:
     blank_lines: int = 0
     comments: int = 0
     header: tuple[str, ...] | None = None
+    choice: str = ""
     like_a_header: tuple[str, ...] | None = None
     problems: Mapping[str, int] = field(default_factory=dict)
     samples: tuple[Problem, ...] = ()
@@ -110,6 +111,8 @@ class ReadReport:
         said: list[str] = []
         if self.header is not None:
             said.append(f"line 1 read as a header: {', '.join(self.header)}")
+        if self.choice:
+            said.append(self.choice)
         if self.like_a_header is not None:
             names = ", ".join(self.like_a_header)
             said.append(
@@ -166,6 +169,7 @@ class Sink:
         self.literals_dropped = self.literals_kept = self.label_statements = 0
         self.blank_nodes = self.blank_triples_dropped = 0
         self.header: tuple[str, ...] | None = None
+        self.choice = ""
         self._format = file_format
         self._names: dict[str, str] = {}
         self._problems: Counter[str] = Counter()
@@ -217,10 +221,14 @@ class Sink:
         if len(self._samples) < SAMPLES:
             self._samples.append(found)
 
+    @property
+    def may_lack_a_header(self) -> bool:
+        """Is this a table whose first line was read as a fact without anyone having said so?"""
+        return self._format in ("TSV", "CSV") and self.options.header is None and self.header is None
+
     def _like_a_header(self) -> tuple[str, ...] | None:
         """The first fact of a table, where its names occur in no other."""
-        asked = self._format in ("TSV", "CSV") and self.options.header is None and self.header is None
-        if not asked or len(self.triples) < ENOUGH:
+        if not self.may_lack_a_header or len(self.triples) < ENOUGH:
             return None
         h, r, t = first = next(iter(self.triples))
         heads, relations, tails = self.triples.heads, self.triples.relations, self.triples.tails
@@ -236,6 +244,7 @@ class Sink:
             blank_lines=self.blank_lines,
             comments=self.comments,
             header=self.header,
+            choice=self.choice,
             like_a_header=self._like_a_header(),
             problems=dict(self._problems),
             samples=tuple(self._samples),

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Protocol
 
-from conjoin.errors import GraphError, did_you_mean
-from conjoin.graph.files.report import ReadOptions, Sink, shortened
-
-HEADER_WORDS = (
-    ("head", "subject", "source"),
-    ("relation", "rel", "predicate", "property"),
-    ("tail", "object", "target"),
-)
-HEADER_LETTERS = (("h", "s"), ("r", "p"), ("t", "o"))
-CHOOSE = "choose three with columns=(...) (--columns subject,verb,object)"
-DELIMITERS = ",;\t|"
+from conjoin.graph.files.columns import CHOOSE, choose, is_header, other_delimiter
+from conjoin.graph.files.report import ReadOptions, Sink
 
 Row = tuple[int, list[str]]
 
@@ -148,8 +139,9 @@ class Layout:
         self.begun = True
         if not _is_header(cells, sink.options):
             return False
-        self.positions, self.width = column_positions(where, cells, sink.options), len(cells)
-        sink.header = tuple(cells)
+        chosen = choose(where, cells, sink.options)
+        self.positions, self.width = chosen.positions, len(cells)
+        sink.header, sink.choice = tuple(cells), chosen.note
         return True
 
     def learn(self, cells: list[str], options: ReadOptions) -> None:
@@ -186,45 +178,7 @@ def _is_header(cells: list[str], options: ReadOptions) -> bool:
         return options.header
     if options.columns is not None and any(isinstance(column, str) for column in options.columns):
         return True
-    return _named(cells, HEADER_WORDS) is not None
-
-
-def _named(cells: Sequence[str], words: Sequence[Sequence[str]]) -> tuple[int, int, int] | None:
-    """The positions of the cells that say head, relation and tail, when there is exactly one of each."""
-    folded = [cell.strip().casefold() for cell in cells]
-    found = [[i for i, cell in enumerate(folded) if cell in choices] for choices in words]
-    if any(len(places) != 1 for places in found):
-        return None
-    return found[0][0], found[1][0], found[2][0]
-
-
-def column_positions(where: str, names: Sequence[str], options: ReadOptions) -> tuple[int, int, int]:
-    """Where head, relation and tail stand among columns with these names."""
-    if options.columns is None:
-        letters = tuple(a + b for a, b in zip(HEADER_WORDS, HEADER_LETTERS, strict=True))
-        found = _named(names, HEADER_WORDS) or _named(names, letters)
-        if found is None and len(names) != 3:
-            raise GraphError(f"{where}: {len(names)} columns ({_listed(names)}): {CHOOSE}")
-        return found or (0, 1, 2)
-    head, relation, tail = (_position(where, names, column) for column in options.columns)
-    return head, relation, tail
-
-
-def _position(where: str, names: Sequence[str], column: int | str) -> int:
-    if isinstance(column, int):
-        if column >= len(names):
-            raise GraphError(f"{where}: no column {column}, counted from 0: there are {len(names)} ({_listed(names)})")
-        return column
-    places = [i for i, name in enumerate(names) if name == column]
-    if len(places) != 1:
-        count = f"{len(places)} columns are" if places else "no column is"
-        guess = "" if places else did_you_mean(column, names) + (_other_delimiter(names[0]) if len(names) == 1 else "")
-        raise GraphError(f"{where}: {count} named {column!r}; there are {_listed(names)}.{guess}")
-    return places[0]
-
-
-def _listed(cells: Sequence[str]) -> str:
-    return ", ".join(shortened(cell, limit=30) for cell in cells[:12]) + (", …" if len(cells) > 12 else "")
+    return is_header(cells)
 
 
 def _miscounted(cells: list[str], width: int, delimiter: str, options: ReadOptions) -> str:
@@ -233,17 +187,10 @@ def _miscounted(cells: list[str], width: int, delimiter: str, options: ReadOptio
         return f"{count}, too few for columns={options.columns}"
     hint = ""
     if len(cells) == 1:
-        hint = f" (is {delimiter!r} the delimiter?)" + _other_delimiter(cells[0])
+        hint = f" (is {delimiter!r} the delimiter?)" + other_delimiter(cells[0])
     elif len(cells) > width == 3 and options.columns is None:
         hint = f" (where all lines have more, {CHOOSE})"
     return f"{count} instead of {width}{hint}"
-
-
-def _other_delimiter(line: str) -> str:
-    """What else may separate the cells of a line that has only one."""
-    likely = max(DELIMITERS, key=line.count)
-    count = line.count(likely) + 1
-    return f" With {likely!r} it has {count}: try delimiter={likely!r} (--delimiter {likely!r})" if count >= 3 else ""
 
 
 def broken_bytes(error: UnicodeDecodeError) -> str:

@@ -27,6 +27,7 @@ import numpy as np
 from conjoin.errors import ConjoinError, GraphError, UsageError
 from conjoin.files import sha256_of
 from conjoin.graph.files.arrays import checksum_of, rows_of
+from conjoin.graph.files.columns import doubts
 from conjoin.graph.files.folder import beside, split_files
 from conjoin.graph.files.rdf import blank_scope
 from conjoin.graph.files.readers import PLAIN, nothing
@@ -242,6 +243,8 @@ def _make(sources: _Sources, plan: _Plan, stage: Path, engine: Engine, track: Tr
 
     reports = tuple(_with_blank_nodes(spool.reports, sources, entities))
     notes = [sentence for report in reports for sentence in report.sentences()] + said
+    read = [file for files in sources.splits for file in files.values()]
+    notes += doubts(plan.options, read, rows_of(ids[0]), n_entities=entities.count, n_relations=relations.count)
     repeated = sum(report.triples for report in reports) - sum(stored)
     if sources.given:
         for split, file in zip(SPLITS, ids, strict=True):
