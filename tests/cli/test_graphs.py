@@ -64,7 +64,10 @@ def test_a_table_with_columns_of_its_own(tmp_path: Path) -> None:
     wrong = conjoin("inspect", file, "--columns", "subject,vreb,object")
     assert wrong.code == 2
     assert "Did you mean verb?" in wrong.err
-    bad = conjoin("inspect", file)
+    by_itself = conjoin("inspect", file, "--json")
+    assert by_itself.json["sizes"]["relations"] == 2
+    assert "head, relation and tail are the columns 'subject', 'verb', 'object'" in by_itself.err
+    bad = conjoin("inspect", file, "--no-header")
     assert bad.code == 2
     assert "people.csv:1: wrong number of columns" in bad.err
     assert conjoin("train", *words, *TINY, "-o", tmp_path / "run").code == 0

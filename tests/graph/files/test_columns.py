@@ -124,7 +124,7 @@ def test_columns_that_look_misplaced_are_pointed_out(tmp_path: Path, order: tupl
     path.write_text("".join("\t".join(fact[i] for i in order) + "\n" for fact in facts_of(200)))
     (note,) = [note for note in load(path).notes if "another order" in note]
     assert "--columns" in note
-    back = tuple(order.index(i) for i in range(3))
+    back = order.index(0), order.index(1), order.index(2)
     assert not [note for note in load(path, options=ReadOptions(columns=back)).notes if "another order" in note]
 
 
