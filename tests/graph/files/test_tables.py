@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from conjoin.errors import GraphError, UnknownName
+from conjoin.graph.files import flow
+from conjoin.graph.files.folder import read_graph
 from conjoin.graph.files.readers import ReadOptions, Triples, read_triples
+from conjoin.graph.ingest.ingest import ingest
 
 SKIP = ReadOptions(on_error="skip")
 
@@ -231,3 +234,56 @@ def test_another_delimiter_is_named(tmp_path: Path) -> None:
         read_triples(file)
     with pytest.raises(GraphError, match=named):
         read_triples(file, ReadOptions(columns=("head", "relation", "tail")))
+
+
+SPACED = """a space follows every delimiter: it was read as part of the delimiter, not of the names"""
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_space_after_every_comma_belongs_to_the_comma(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quoted: bool
+) -> None:
+    lines = [
+        "Subject, Predicate, Object",
+        "Lima, located in, Peru",
+        "Peru,  borders, Chile",
+        "",
+        "Peru,borders, Bolivia",
+    ]
+    if quoted:
+        lines[1:1] = ['"Lima, Ohio", "part of", "Allen\nCounty, Ohio"']
+    path = put(tmp_path, "\n".join([*lines[:2], *["x, r, y"] * 200, *lines[2:]]))
+    triples, report = read_triples(path)
+    names = {name for triple in triples for name in triple}
+    assert names == {"Lima", "located in", "Peru", "borders", "Chile", "Bolivia", "x", "r", "y"} | (
+        {"Lima, Ohio", "part of", "Allen\nCounty, Ohio"} if quoted else set()
+    )
+    assert f"{path}: {SPACED}" in report.sentences()
+    flowed: list[tuple[str, ...]] = []
+    found = flow.flow_triples(
+        path,
+        ReadOptions(),
+        lambda b: flowed.extend(zip(*(b.column(i).to_pylist() for i in range(3)), strict=True)),
+        scope="",
+    )
+    assert (flowed, found) == (rows(triples), report)
+
+
+@pytest.mark.parametrize(
+    "text", ["a, r,b\nc, r, d\n", "a,r,b\n", "a, r, b\nc,r,d\n", "a, r, b,\n", '"a, b"\n', ""], ids=repr
+)
+def test_spaces_after_some_commas_are_part_of_the_names(tmp_path: Path, text: str) -> None:
+    triples, report = read_triples(put(tmp_path, text), SKIP, may_be_empty=True)
+    assert not report.spaced
+    assert [" r" in fact for fact in triples] == [", r" in line for line in text.splitlines() if line.count(",") == 2]
+    tsv = put(tmp_path, "a\t r\t b\n", "facts.tsv")
+    assert rows(read_triples(tsv)[0]) == [("a", " r", " b")]
+
+
+def test_names_that_differ_by_spaces_are_counted(tmp_path: Path) -> None:
+    path = put(tmp_path, "Lima\tin\tPeru\nCusco\t in\tPeru \nArica\tin\t Chile\n", "facts.tsv")
+    of_entities, of_relations = read_graph(path).notes[:2]
+    assert "2 entity names begin or end with white space, such as ' Chile'; 1 of them occur without it" in of_entities
+    assert "1 relation names begin or end with white space, such as ' in'; 1 of them" in of_relations
+    made = ingest([path], tmp_path / "graph", valid=0, test=0, memory=1 << 30, threads=1)
+    assert made.notes[:2] == (of_entities, of_relations)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,7 +23,7 @@ from conjoin.graph.files.rdf import blank_scope, read_ntriples, read_turtle
 from conjoin.graph.files.readers import read_added
 from conjoin.graph.files.report import ENOUGH, SAMPLES, ReadOptions, ReadReport, Sink, Triples
 from conjoin.graph.files.source import FORMATS, AnyPath, format_of, opened, without_mark
-from conjoin.graph.files.tables import Layout, read_text_table
+from conjoin.graph.files.tables import FIRST, Layout, is_spaced, read_text_table
 from conjoin.progress import Track, silent
 
 BLOCK_BYTES = 8 << 20
@@ -203,8 +203,12 @@ def _expected_blocks(path: AnyPath) -> int | None:
 
 
 def _read_text(blocks: Iterator[bytes], file_format: str, sink: FlowSink, threads: int) -> None:
+    import pyarrow.compute as pc
+
     layout = Layout()
     delimiter = sink.options.delimiter or ("," if file_format == "CSV" else "\t")
+    if file_format == "CSV":
+        blocks = _look_ahead(blocks, delimiter, sink)
     for block in blocks:
         rest = io.BytesIO(block)
         if file_format == "CSV" and b'"' in block:
@@ -216,8 +220,21 @@ def _read_text(blocks: Iterator[bytes], file_format: str, sink: FlowSink, thread
             read_text_table(iter([line]), file_format, sink, layout)
         place = rest.tell()
         columns = _parsed(block, place, delimiter, layout, threads) if layout.width else None
+        if columns is not None and sink.spaced:
+            columns = [pc.utf8_ltrim(column, characters=" ") for column in columns]
         if columns is None or not sink.add_columns(columns):
             read_text_table(rest, file_format, sink, layout)
+
+
+def _look_ahead(blocks: Iterator[bytes], delimiter: str, sink: FlowSink) -> Iterator[bytes]:
+    """All blocks, once the first lines have told whether a space follows every delimiter."""
+    begun: list[bytes] = []
+    lines: list[bytes] = []
+    while len(lines) < FIRST and (block := next(blocks, b"")):
+        begun.append(block)
+        lines.extend(islice(io.BytesIO(block), FIRST - len(lines)))
+    sink.spaced = is_spaced(lines, delimiter)
+    return chain(begun, blocks)
 
 
 def _parsed(block: bytes, start: int, delimiter: str, layout: Layout, threads: int) -> list[Any] | None:

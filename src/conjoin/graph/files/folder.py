@@ -11,7 +11,7 @@ from conjoin.errors import GraphError
 from conjoin.graph.files.columns import doubts
 from conjoin.graph.files.labels import read_labels_with_report
 from conjoin.graph.files.readers import PLAIN, read_triples
-from conjoin.graph.files.report import ReadOptions, Triples
+from conjoin.graph.files.report import ReadOptions, Triples, padded, said_of_padded
 from conjoin.graph.files.source import AnyPath, is_known, known_suffixes, split_name
 from conjoin.graph.files.store import STORED, open_graph
 from conjoin.graph.graph import SPLITS, Graph, Split, Vocabulary
@@ -129,6 +129,9 @@ def _read_parts(
         labels=inside | entity_labels,
         relation_labels=inside | of_relations,
     )
+    for vocabulary in (graph.entities, graph.relations):
+        if found := padded(vocabulary.names):
+            notes.append(said_of_padded(vocabulary.kind, len(found), found, vocabulary.index))
     notes += doubts(options, files.values(), [graph.train], n_entities=graph.n_entities, n_relations=graph.n_relations)
     return replace(graph, notes=(*notes, *said, *said_of_relations))
 

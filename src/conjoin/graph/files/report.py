@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -92,6 +92,7 @@ class ReadReport:
     comments: int = 0
     header: tuple[str, ...] | None = None
     choice: str = ""
+    spaced: bool = False
     like_a_header: tuple[str, ...] | None = None
     problems: Mapping[str, int] = field(default_factory=dict)
     samples: tuple[Problem, ...] = ()
@@ -113,6 +114,8 @@ class ReadReport:
             said.append(f"line 1 read as a header: {', '.join(self.header)}")
         if self.choice:
             said.append(self.choice)
+        if self.spaced:
+            said.append("a space follows every delimiter: it was read as part of the delimiter, not of the names")
         if self.like_a_header is not None:
             names = ", ".join(self.like_a_header)
             said.append(
@@ -170,6 +173,7 @@ class Sink:
         self.blank_nodes = self.blank_triples_dropped = 0
         self.header: tuple[str, ...] | None = None
         self.choice = ""
+        self.spaced: bool | None = None
         self._format = file_format
         self._names: dict[str, str] = {}
         self._problems: Counter[str] = Counter()
@@ -245,6 +249,7 @@ class Sink:
             comments=self.comments,
             header=self.header,
             choice=self.choice,
+            spaced=bool(self.spaced),
             like_a_header=self._like_a_header(),
             problems=dict(self._problems),
             samples=tuple(self._samples),
@@ -255,6 +260,23 @@ class Sink:
             blank_nodes=self.blank_nodes,
             blank_triples_dropped=self.blank_triples_dropped,
         )
+
+
+def padded(names: Iterable[str]) -> list[str]:
+    """Those of the names that begin or end with white space."""
+    return [name for name in names if name != name.strip()]
+
+
+def said_of_padded(kind: str, count: int, some: Sequence[str], known: Container[str]) -> str:
+    """The note on names with white space around them; `some` are looked up without it among all `known` names."""
+    twins = sum(name.strip() in known for name in some)
+    also = f"; {'at least ' if len(some) < count else ''}{twins:,} of them occur without it too, as others" * bool(
+        twins
+    )
+    return (
+        f"{count:,} {kind} names begin or end with white space, such as {shortened(some[0])}{also}. "
+        "Names are taken as they are: if the space means nothing, remove it from the file"
+    )
 
 
 def shortened(text: str, *, limit: int = 60) -> str:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Protocol
 
 from conjoin.graph.files.columns import CHOOSE, choose, is_header, other_delimiter
 from conjoin.graph.files.report import ReadOptions, Sink
+
+QUOTED = re.compile(rb'"[^"]*"')
+FIRST = 100
+"""Lines of a CSV file that tell whether a space after every delimiter is the way in which it is written."""
 
 Row = tuple[int, list[str]]
 
@@ -85,7 +91,9 @@ class CsvRows:
 
     def __iter__(self) -> Iterator[Row]:
         while True:
-            reader = csv.reader(self._feed(), delimiter=self._delimiter, strict=True)
+            reader = csv.reader(
+                self._feed(), delimiter=self._delimiter, strict=True, skipinitialspace=bool(self._sink.spaced)
+            )
             try:
                 yield from self._rows(reader)
                 return
@@ -121,9 +129,18 @@ def text_rows(lines: Iterator[bytes], file_format: str, sink: Sink) -> tuple[Row
     """The rows of a TSV or CSV file, and what separates their cells."""
     if file_format == "CSV":
         delimiter = sink.options.delimiter or ","
+        if sink.spaced is None:
+            first = [*islice(lines, FIRST)]
+            sink.spaced, lines = is_spaced(first, delimiter), chain(first, lines)
         return CsvRows(lines, delimiter, sink), delimiter
     delimiter = sink.options.delimiter or "\t"
     return TsvRows(lines, delimiter, sink), delimiter
+
+
+def is_spaced(lines: Sequence[bytes], delimiter: str) -> bool:
+    """Does a space follow every delimiter outside quotes? Then it belongs to the delimiter, not to the names."""
+    plain, mark = QUOTED.sub(b"", b"".join(lines)), delimiter.encode()
+    return delimiter != " " and 0 < plain.count(mark) == plain.count(mark + b" ")
 
 
 @dataclass

@@ -243,6 +243,8 @@ def _make(sources: _Sources, plan: _Plan, stage: Path, engine: Engine, track: Tr
 
     reports = tuple(_with_blank_nodes(spool.reports, sources, entities))
     notes = [sentence for report in reports for sentence in report.sentences()] + said
+    for kind, names in (("entity", entities), ("relation", relations)):
+        notes += [names.said_of_padded(kind)] if names.padded else []
     read = [file for files in sources.splits for file in files.values()]
     notes += doubts(plan.options, read, rows_of(ids[0]), n_entities=entities.count, n_relations=relations.count)
     repeated = sum(report.triples for report in reports) - sum(stored)

@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 
 from conjoin.graph.files.arrays import LABELS, NAMES, GrowingArray, rows_of
+from conjoin.graph.files.report import padded, said_of_padded
 from conjoin.graph.graph import PLACES, SPLITS, Split
 from conjoin.graph.known import Ids
 from conjoin.graph.packed import packed
 
 BLANK = "_:"
+SOME = 1000
+"""Names with white space around them that are kept to be looked up without."""
 ZSTD = {"compression": "zstd", "compression_level": 1}
 
 
@@ -26,10 +29,21 @@ ZSTD = {"compression": "zstd", "compression_level": 1}
 class Names:
     """What was learnt about names while they were written, in id order."""
 
+    table: Path
     count: int = 0
     labelled: int = 0
     blank: Counter[str] = field(default_factory=Counter)
     digests: bytearray = field(default_factory=bytearray)
+    padded: int = 0
+    some_padded: list[str] = field(default_factory=list)
+
+    def said_of_padded(self, kind: str) -> str:
+        """The note on names with white space around them, which the table tells apart from those without."""
+        import pyarrow.parquet as pq
+
+        bare = [name.strip() for name in self.some_padded]
+        known = pq.read_table(self.table, columns=["name"], filters=[("name", "in", bare)]).column(0).to_pylist()
+        return said_of_padded(kind, self.padded, self.some_padded, {*known})
 
 
 def write_names(batches: Iterable[Any], table: Path, *, arrays: Path | None = None, key: bytes | None = None) -> Names:
@@ -40,7 +54,7 @@ def write_names(batches: Iterable[Any], table: Path, *, arrays: Path | None = No
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    found = Names()
+    found = Names(table)
     columns = _NameArrays(arrays) if arrays else None
     schema = pa.schema([("name", pa.string()), ("label", pa.string())])
     with table.open("wb") as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:
@@ -51,8 +65,7 @@ def write_names(batches: Iterable[Any], table: Path, *, arrays: Path | None = No
             found.labelled += len(labels) - labels.null_count
             if columns:
                 columns.append(names, labels)
-            if arrays:
-                _look_at(names.to_pylist(), key, found)
+            _look_at(names.to_pylist(), key, found)
     if columns:
         columns.close(labelled=found.labelled > 0)
     sync(table)
@@ -63,6 +76,9 @@ def _look_at(names: list[str], key: bytes | None, found: Names) -> None:
     if key is not None:
         for name in names:
             found.digests += blake2b(name.encode(), digest_size=8, key=key).digest()
+    odd = padded(names)
+    found.padded += len(odd)
+    found.some_padded += odd[: SOME - len(found.some_padded)]
     found.blank.update(name[len(BLANK) :].partition(".")[0] for name in names if name.startswith(BLANK))
 
 
