@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,25 @@ def test_forms(rank: int) -> None:
     table = conjoin("forms", "--rank", rank).out
     assert all(name in table for name in FORMS)
     assert "FiveStar(c=-conj(b), d=conj(a))" in table
+
+
+def test_every_bad_line_is_listed_with_place_and_reason(tmp_path: Path) -> None:
+    good = [f"p{i % 9}\tr{i % 2}\tq{i % 7}" for i in range(63)]
+    bad = ["two\tcells", "a\t \tb", "a\tb\0\tc"] * 10
+    file = tmp_path / "bad30.tsv"
+    file.write_text("\n".join([*good, *bad]), encoding="utf-8")
+    words = (file, "--on-error", "skip")
+    listed = conjoin("inspect", *words, "--json").json["bad_lines"]
+    assert [line.split(": ")[:2] for line in listed[:3]] == [
+        [f"{file}:64", "wrong number of columns"],
+        [f"{file}:65", "empty name"],
+        [f"{file}:66", "NUL byte"],
+    ]
+    assert len(listed) == 30
+    said = conjoin("inspect", *words).err
+    assert [line in said for line in listed] == [True] * 5 + [False] * 25
+    assert "30 of these lines (bad_lines)" in said
+    conjoin("train", *words, *TINY, "-o", tmp_path / "run")
+    assert json.loads((tmp_path / "run/graph/graph.json").read_text(encoding="utf-8"))["bad_lines"] == listed
+    assert conjoin("ingest", *words, "-o", tmp_path / "stored", "--threads", "1").code == 0
+    assert conjoin("inspect", tmp_path / "stored", "--json").json["bad_lines"] == listed

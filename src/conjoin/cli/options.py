@@ -48,6 +48,8 @@ CheckpointMinutes = Annotated[
     float, typer.Option(min=0, help="Checkpoint every n minutes instead.", show_default=False)
 ]
 Weights = Annotated[str | None, typer.Option(help="last or best (on valid); by default what the run reports.")]
+ALSO = 4
+"""Bad lines beside the first that are shown."""
 Verb: TypeAlias = Callable[..., None]
 Reading: TypeAlias = "ReadOptions"
 """What a verb takes as `reading` under `@reading_options`. A text: only type checkers load the class for it."""
@@ -147,6 +149,12 @@ def load_graph(name: str, *, options: Reading, labels: Path | None, watcher: Wat
     graph = load(name, options=options, labels=labels, track=watcher.track)
     for note in graph.notes:
         say(f"{graph.name}: {note}")
+    more = [line for line in graph.bad_lines if not any(line in note for note in graph.notes)]
+    for line in more[:ALSO]:
+        say(f"{graph.name}: also {line}")
+    if len(more) > ALSO:
+        where = "`conjoin inspect GRAPH --json`, and graph/graph.json of a run"
+        say(f"{graph.name}: {where}, list {len(graph.bad_lines):,} of these lines (bad_lines)")
     return graph
 
 

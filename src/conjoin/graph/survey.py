@@ -147,6 +147,7 @@ class Survey:
     mirrors: tuple[MirrorRow, ...]
     relations: tuple[RelationRow, ...]
     notes: tuple[str, ...]
+    bad_lines: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, numbers and text, fields in the order above."""
@@ -180,6 +181,7 @@ def survey(graph: Graph) -> Survey:
         mirrors=_mirror_rows(graph, mirrors),
         relations=_relation_rows(graph, kinds),
         notes=graph.notes,
+        bad_lines=graph.bad_lines,
     )
 
 

@@ -41,7 +41,16 @@ def extend(graph: Graph, facts: Sequence[Fact], *, labels: Mapping[str, str] | N
     everything = Graph(entities, graph.relations, train, valid, test, name=graph.name)
     added = np.unique(added[~everything.known.contains(added)], axis=0)
     notes = (*graph.notes, f"{len(added)} facts and {len(fresh)} entities were added")
-    return Graph(entities, graph.relations, np.concatenate([train, added]), valid, test, name=graph.name, notes=notes)
+    return Graph(
+        entities,
+        graph.relations,
+        np.concatenate([train, added]),
+        valid,
+        test,
+        name=graph.name,
+        notes=notes,
+        bad_lines=graph.bad_lines,
+    )
 
 
 def row_numbers(vocabulary: Vocabulary, names_of: Vocabulary) -> Ids:

@@ -11,7 +11,7 @@ from conjoin.errors import GraphError
 from conjoin.graph.files.columns import doubts
 from conjoin.graph.files.labels import read_labels_with_report
 from conjoin.graph.files.readers import PLAIN, read_triples
-from conjoin.graph.files.report import ReadOptions, Triples, padded, said_of_padded
+from conjoin.graph.files.report import SAMPLES, Problem, ReadOptions, Triples, padded, said_of_padded
 from conjoin.graph.files.source import AnyPath, is_known, known_suffixes, split_name
 from conjoin.graph.files.store import STORED, open_graph
 from conjoin.graph.graph import SPLITS, Graph, Split, Vocabulary
@@ -108,11 +108,13 @@ def _read_parts(
 ) -> Graph:
     notes: list[str] = []
     inside: dict[str, str] = {}
+    bad: list[Problem] = []
     with_blank_nodes = 0
     parts: dict[Split, Triples] = {}
     for split, file in files.items():
         parts[split], report = read_triples(file, options, scope=split, may_be_empty=split != "train")
         notes.extend(report.sentences())
+        bad.extend(report.samples)
         with_blank_nodes += report.blank_nodes > 0
         for word, label in parts[split].labels.items():
             inside.setdefault(word, label)
@@ -133,7 +135,7 @@ def _read_parts(
         if found := padded(vocabulary.names):
             notes.append(said_of_padded(vocabulary.kind, len(found), found, vocabulary.index))
     notes += doubts(options, files.values(), [graph.train], n_entities=graph.n_entities, n_relations=graph.n_relations)
-    return replace(graph, notes=(*notes, *said, *said_of_relations))
+    return replace(graph, notes=(*notes, *said, *said_of_relations), bad_lines=tuple(map(str, bad[:SAMPLES])))
 
 
 def _labels(labels: Labels | None, options: ReadOptions) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -11,7 +11,8 @@ from conjoin.errors import GraphError, unknown
 
 OnError = Literal["stop", "skip"]
 Column = int | str
-SAMPLES = 20
+SAMPLES = 1000
+"""Bad lines that are kept, each with its place and reason; of more only the number is known."""
 ENOUGH = 10
 """Facts that a file has at least before its first line can stand out."""
 HOW_TO_SKIP = "Mend the line, or skip and count such lines with on_error='skip' (--on-error skip)."

@@ -15,6 +15,7 @@ import json
 import os
 import secrets
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,7 @@ def _write(graph: Graph, stage: Path) -> None:
         "version": VERSION,
         "name": graph.name,
         "notes": list(graph.notes),
+        "bad_lines": list(graph.bad_lines),
         "counts": _counts(graph),
         "checksum": graph.checksum,
         "files": {file: sha256_of(stage / file) for file in TABLES},
@@ -182,11 +184,12 @@ def _record(file: Path) -> dict[str, Any]:
 
 def _flaw(record: dict[str, Any]) -> str:
     """What a record with a good checksum lacks all the same, for anyone can write a checksum; empty if nothing."""
-    files, notes = record.get("files"), record.get("notes")
+    files, notes, bad = record.get("files"), record.get("notes"), record.get("bad_lines", [])
     if not isinstance(files, dict) or not isinstance(notes, list) or not isinstance(record.get("counts"), dict):
         return "files, notes or counts are missing"
-    if any(type(word) is not str for word in (record.get("name"), record.get("checksum"), *notes, *files.values())):
-        return "a name, a note or a checksum is not text"
+    words = [record.get("name"), record.get("checksum"), *notes, *files.values()]
+    if not isinstance(bad, list) or any(type(word) is not str for word in (*words, *bad)):
+        return "a name, a note, a bad line or a checksum is not text"
     with_arrays = record["version"] == WITH_ARRAYS
     needed = {*READ} - ({*LABELS} if LABELS[0] not in files else set()) if with_arrays else {*TABLES}
     if not needed <= files.keys() <= {*TABLES, *READ}:
@@ -224,6 +227,7 @@ def _read(place: Path, record: dict[str, Any]) -> Graph:
         test,
         name=record["name"],
         notes=tuple(record["notes"]),
+        bad_lines=tuple(record.get("bad_lines", ())),
     )
 
 
@@ -238,6 +242,7 @@ def _map(place: Path, record: dict[str, Any]) -> Graph:
         graph = mapped_graph(place, relations, labelled=labelled, name=record["name"], notes=record["notes"])
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise GraphError(f"{place}: an array of the stored graph cannot be read ({error}): {AGAIN}") from error
+    graph = replace(graph, bad_lines=tuple(record.get("bad_lines", ())))
     vars(graph)["checksum"] = record["checksum"]
     return graph
 

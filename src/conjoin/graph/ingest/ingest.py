@@ -31,7 +31,7 @@ from conjoin.graph.files.columns import doubts
 from conjoin.graph.files.folder import beside, split_files
 from conjoin.graph.files.rdf import blank_scope
 from conjoin.graph.files.readers import PLAIN, nothing
-from conjoin.graph.files.report import ReadOptions, ReadReport
+from conjoin.graph.files.report import SAMPLES, ReadOptions, ReadReport
 from conjoin.graph.files.source import AnyPath, format_of, split_name
 from conjoin.graph.files.store import STORED, WITH_ARRAYS, refuse_other_content, swap, write_record
 from conjoin.graph.graph import SPLITS
@@ -315,6 +315,7 @@ def _seal(stage: Path, name: str, notes: list[str], counts: Mapping[str, int], r
             "version": WITH_ARRAYS,
             "name": name,
             "notes": notes,
+            "bad_lines": [str(bad) for report in reports for bad in report.samples][:SAMPLES],
             "counts": {key: counts[key] for key in ("entities", "relations", *SPLITS)},
             "checksum": checksum_of(stage, relations),
             "sources": [
@@ -324,7 +325,6 @@ def _seal(stage: Path, name: str, notes: list[str], counts: Mapping[str, int], r
                     "lines": report.lines,
                     "triples": report.triples,
                     "problems": dict(report.problems),
-                    "samples": [str(sample) for sample in report.samples],
                 }
                 for report in reports
             ],
