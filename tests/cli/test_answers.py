@@ -162,6 +162,57 @@ def test_scoring_reads_any_format_and_reports_bad_lines(trained: Path, tmp_path:
     assert "f.csv: 1 bad lines skipped (wrong number of columns 1)" in skipped.err
 
 
+UNKNOWN = [
+    ("France", "borders", "Spain"),
+    ("Frence", "borders", "nobody"),
+    ("Q0", "touches", "Q1"),
+    ("Frence", "P1", "Q1"),
+]
+
+
+def test_unknown_names_are_counted_with_their_places(trained: Path, tmp_path: Path) -> None:
+    facts = write_lines(tmp_path / "c.tsv", UNKNOWN)
+    stopped = conjoin("score", trained, facts)
+    assert (stopped.code, stopped.out) == (2, "")
+    assert f"{facts}: 3 of 4 facts cannot be used: 3 unknown in all." in stopped.err
+    assert f"{facts}:2: unknown entity 'Frence'. Did you mean France?" in stopped.err
+    assert f"{facts}:2: unknown entity 'nobody'." in stopped.err
+    assert f"{facts}:3: unknown relation 'touches'." in stopped.err
+    assert "--on-error skip" in stopped.err
+    skipped = conjoin("score", trained, facts, "--on-error", "skip", "--json")
+    assert len(skipped.json["scores"]) == 1
+    assert skipped.json["skipped"] == [
+        f"{facts}:2: unknown entity 'Frence', unknown entity 'nobody'",
+        f"{facts}:3: unknown relation 'touches'",
+        f"{facts}:4: unknown entity 'Frence'",
+    ]
+    assert f"{facts}: skipped 3 of 4 facts" in skipped.err
+    hopeless = conjoin("score", trained, write_lines(tmp_path / "d.tsv", [UNKNOWN[2]]), "--on-error", "skip")
+    assert hopeless.code == 2
+    assert "--on-error" not in hopeless.err
+    assert (
+        "d.tsv:1: unknown entity '?'"
+        in conjoin("score", trained, write_lines(tmp_path / "d.tsv", [("France", "borders", "?")])).err
+    )
+
+
+def test_questions_of_a_file_that_cannot_be_asked(trained: Path, tmp_path: Path) -> None:
+    questions = [("France", "borders", "?"), ("?", "borders", "nobody"), ("?", "borders", "?")]
+    file = tmp_path / "q.csv"
+    file.write_text("\n".join(",".join(question) for question in questions), encoding="utf-8")
+    assert "q.csv:3: not exactly one '?'" in conjoin("ask", trained, "--file", file).err
+    skipped = conjoin("ask", trained, "--file", file, "--on-error", "skip", "--json")
+    assert [report["question"]["head"] for report in skipped.json["questions"]] == ["France"]
+    assert skipped.json["skipped"] == [
+        f"{file}:3: not exactly one '?': ? borders ?",
+        f"{file}:2: unknown entity 'nobody'",
+    ]
+    write_lines(file, [["tail,head,relation"], ["?,France,borders"], ["France,nobody,?"]])
+    stopped = conjoin("ask", trained, "--file", file)
+    assert "q.csv:3: unknown entity 'nobody'" in stopped.err
+    assert "line 1 read as a header" in stopped.err
+
+
 def test_similar(trained: Path) -> None:
     report = conjoin("similar", trained, "France", "-k", 2, "--json").json
     assert report["entity"] == "France"

@@ -22,6 +22,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "plan": ("no-graph",),
     "train": ("no-graph", *OUT),
     "tune": ("no-graph",),
+    "ask": ("no-run", "--file", "no-graph"),
     "score": ("no-run", "no-graph"),
     "fold": ("no-run", "no-graph", *OUT),
     "import": ("no-model", "no-graph", "--pykeen", "no-python", *OUT),

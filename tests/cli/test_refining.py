@@ -72,10 +72,11 @@ def test_a_new_land_is_folded_in(own: Path, tmp_path: Path) -> None:
     assert "holds a run: fold into another folder" in conjoin("fold", own, facts, "-o", tmp_path / "more").err
     old = write_lines(tmp_path / "old.tsv", [("Q0", "P1", "Q1")])
     assert "nothing to fold in" in conjoin("fold", own, old, "-o", tmp_path / "none").err
-    assert (
-        "unknown relation 'P9'"
-        in conjoin("fold", own, write_lines(tmp_path / "bad.tsv", [("Q99", "P9", "Q1")]), "-o", tmp_path / "none").err
-    )
+    bad = write_lines(tmp_path / "bad.tsv", [("Q98", "P1", "Q1"), ("Q99", "P9", "Q1")])
+    refused = conjoin("fold", own, bad, "-o", tmp_path / "none").err
+    assert f"{bad}:2: unknown relation 'P9'." in refused
+    assert "A new relation cannot be folded in" in refused
+    assert conjoin("fold", own, bad, "-o", tmp_path / "some", "--on-error", "skip", "--json").json["new"] == ["Q98"]
 
 
 def test_training_goes_on_with_a_graph_that_has_grown(own: Path, lands: Path, tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import emit, show, show_table, spelled
+from conjoin.cli.screen import emit, say, show, show_table, spelled
 
 if TYPE_CHECKING:
+    from conjoin.graph.files.readers import Placed
     from conjoin.serve.compare import Compared
     from conjoin.serve.predictor import Answer, Predictor, Question
 
@@ -21,6 +22,7 @@ EXPLAINED = 3
 """New answers of a question that --explain explains."""
 
 
+@opt.reading_options
 def ask(
     run: opt.RunArgument,
     head: Annotated[str | None, typer.Argument(metavar="HEAD", help="A name or label, or '?'.")] = None,
@@ -28,7 +30,7 @@ def ask(
     tail: Annotated[str | None, typer.Argument(metavar="TAIL", help="A name or label, or '?'.")] = None,
     *,
     file: Annotated[
-        Path | None, typer.Option(help="A file of questions: head, relation, tail by tabs, one of them '?'.")
+        Path | None, typer.Option(help="A file of questions in any format: head, relation, tail, one '?'.")
     ] = None,
     k: Most = 10,
     only_new: Annotated[bool, typer.Option("--only-new", help="Leave out facts that are in the graph.")] = False,
@@ -48,6 +50,7 @@ def ask(
         bool, typer.Option("--explain", help=f"Say why, for the first {EXPLAINED} new answers.")
     ] = False,
     weights: opt.Weights = None,
+    reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
     """Ask a question with one unknown, or a file of them.
@@ -66,8 +69,9 @@ def ask(
     from conjoin.errors import UsageError
     from conjoin.serve.predictor import open_run
 
-    questions = _questions(head, relation, tail, file)
+    given = _given(head, relation, tail, file, reading)
     predictor = open_run(run, weights=weights)
+    questions, skipped = _questions(given, file, predictor, reading)
     if min_probability is not None and predictor.calibration is None:
         raise UsageError(f"the answers of {run} have no probability yet: conjoin calibrate {run}")
     if compare is not None and (explain or min_probability is not None):
@@ -89,22 +93,42 @@ def ask(
             _show_answers(question, answers, min_probability)
             _show_reasons(reasons)
     if json:
-        emit(reports[0] if file is None else {"questions": reports})
+        emit(reports[0] if file is None else {"questions": reports, "skipped": skipped})
 
 
-def _questions(head: str | None, relation: str | None, tail: str | None, file: Path | None) -> list[Question]:
+def _given(
+    head: str | None, relation: str | None, tail: str | None, file: Path | None, reading: opt.Reading
+) -> list[Placed]:
     from conjoin.errors import UsageError
-    from conjoin.graph.files.readers import read_triples
-    from conjoin.serve.predictor import Question
+    from conjoin.graph.files.readers import Placed
 
     if (file is None) == (head is None):
         raise UsageError("give one question (conjoin ask RUN France borders '?') or a file of them (--file)")
     if file is not None:
-        triples, _ = read_triples(file)
-        return [Question(*triple) for triple in triples]
+        return opt.read_facts(file, reading)
     if relation is None:
         raise UsageError("a question has three parts, one of them '?': conjoin ask RUN France borders '?'")
-    return [Question(head or "?", relation, tail or "?")]
+    return [Placed(None, (head or "?", relation, tail or "?"))]
+
+
+def _questions(
+    given: list[Placed], file: Path | None, predictor: Predictor, reading: opt.Reading
+) -> tuple[list[Question], list[str]]:
+    """The questions, and place and reason of those in the file that are skipped."""
+    from conjoin.errors import UsageError
+    from conjoin.graph.files.report import SAMPLES
+    from conjoin.serve.predictor import Question
+
+    if file is None:
+        return [Question(*given[0].fact)], []
+    wrong = [f"{file}:{line}: not exactly one '?': {' '.join(fact)}" for line, fact in given if fact.count("?") != 1]
+    if wrong and (reading.on_error == "stop" or len(wrong) == len(given)):
+        raise UsageError(f"{wrong[0]}. A question has one unknown, such as France borders ?")
+    if wrong:
+        say(f"{file}: skipped {len(wrong):,} of {len(given):,} questions; the first: {wrong[0]}")
+    sound = [each for each in given if each.fact.count("?") == 1]
+    sifted = opt.known_facts(file, sound, predictor.graph, reading, but="?")
+    return [Question(*fact) for fact in sifted.facts], [*wrong[:SAMPLES], *sifted.refused]
 
 
 def _candidates(
@@ -261,10 +285,12 @@ def score(
     """
     from conjoin.serve.predictor import open_run
 
-    facts = opt.read_facts(file, reading)
-    scored = open_run(run, weights=weights).score(facts)
+    given = opt.read_facts(file, reading)
+    predictor = open_run(run, weights=weights)
+    sifted = opt.known_facts(file, given, predictor.graph, reading)
+    scored = predictor.score(sifted.facts)
     if json:
-        emit({"run": str(run), "scores": [asdict(line) for line in scored]})
+        emit({"run": str(run), "scores": [asdict(line) for line in scored], "skipped": list(sifted.refused)})
         return
     show("head\trelation\ttail\tscore\trank\tknown\tprobability\tlabel")
     for line in scored:

@@ -16,8 +16,10 @@ from conjoin.errors import Stopped
 
 if TYPE_CHECKING:
     from conjoin.cli.screen import Watcher
+    from conjoin.graph.files.readers import Placed
     from conjoin.graph.files.report import ReadOptions
     from conjoin.graph.graph import Graph
+    from conjoin.serve.given import Sifted
     from conjoin.signals import Stop
 
 
@@ -158,12 +160,23 @@ def load_graph(name: str, *, options: Reading, labels: Path | None, watcher: Wat
     return graph
 
 
-def read_facts(file: Path, options: Reading) -> list[tuple[str, str, str]]:
+def read_facts(file: Path, options: Reading) -> list[Placed]:
     """The facts of one file, with everything worth knowing about how it was read said."""
     from conjoin.cli.screen import say
-    from conjoin.graph.files.readers import read_triples
+    from conjoin.graph.files.readers import read_placed
 
-    triples, report = read_triples(file, options)
+    found, report = read_placed(file, options)
     for note in report.sentences():
         say(note)
-    return list(triples)
+    return found
+
+
+def known_facts(file: Path, given: list[Placed], graph: Graph, options: Reading, *, but: str | None = None) -> Sifted:
+    """Those of the facts that name only what the graph knows, `but` for one word, with what was skipped said."""
+    from conjoin.cli.screen import say
+    from conjoin.serve.given import all_words, sift
+
+    sifted = sift(file, given, all_words(graph, but=but), on_error=options.on_error)
+    if sifted.note:
+        say(sifted.note)
+    return sifted

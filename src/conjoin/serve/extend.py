@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from conjoin.errors import UsageError, unknown
+from conjoin.errors import UnknownName, UsageError, unknown
 from conjoin.graph.graph import Graph, Ids, Vocabulary
 from conjoin.model.model import Model
+from conjoin.serve.given import Fact, Word
 from conjoin.serve.names import entity_names, plain
 from conjoin.serve.predictor import Predictor
 
-Fact = tuple[str, str, str]
+NO_NEW_RELATIONS = "A new relation cannot be folded in: train it with all facts, conjoin train GRAPH --from RUN."
 NEAR = 0.75
 """Share of letters in common, from which one name may be a misspelling of another."""
 
@@ -25,7 +26,7 @@ def extend(graph: Graph, facts: Sequence[Fact], *, labels: Mapping[str, str] | N
 
     Facts that it holds already, in any split, are not repeated. A relation must be known.
     """
-    relations = [graph.relations.names[graph.relations.find(r)] for _, r, _ in facts]
+    relations = [graph.relations.names[_known(graph.relations, r)] for _, r, _ in facts]
     ends = [tuple(_own_name(graph.entities, word) for word in (h, t)) for h, _, t in facts]
     fresh = {word for pair in ends for word in pair} - graph.entities.index.keys()
     entities = _grown(graph.entities, fresh, labels or {})
@@ -89,6 +90,24 @@ def likely_misspelt(graph: Graph, names: Sequence[str]) -> dict[str, str]:
             if has_letters and nearness > NEAR:
                 found[name] = match.label
     return found
+
+
+def needed_words(graph: Graph) -> Callable[[Fact], list[Word]]:
+    """What of a fact must be known before it can be folded in: its relation, and which entity a label means."""
+
+    def words(fact: Fact) -> list[Word]:
+        head, relation, tail = fact
+        ambiguous = [word for word in (head, tail) if len(graph.entities.matching(word)) > 1]
+        return [(graph.relations, relation), *((graph.entities, word) for word in ambiguous)]
+
+    return words
+
+
+def _known(relations: Vocabulary, word: str) -> int:
+    try:
+        return relations.find(word)
+    except UnknownName as error:
+        raise UnknownName(f"{error} {NO_NEW_RELATIONS}") from None
 
 
 def _grown(vocabulary: Vocabulary, fresh: set[str], labels: Mapping[str, str]) -> Vocabulary:

@@ -22,7 +22,8 @@ from conjoin.model.initial import generator
 from conjoin.model.model import Model
 from conjoin.progress import Track, silent
 from conjoin.ranking.rank import rank
-from conjoin.serve.extend import Fact, extend, rows_for
+from conjoin.serve.extend import extend, rows_for
+from conjoin.serve.given import Fact
 from conjoin.serve.predictor import Predictor, open_run, reported_weights
 from conjoin.study.execute import MEASURED, finite
 from conjoin.study.folder import RunFolder

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from conjoin import plugins
 from conjoin.errors import ConjoinError, GraphError
@@ -34,8 +34,39 @@ def read_triples(
     `scope` keeps the blank nodes of several files apart: by default the file's name without suffixes.
     A file without any triple is an error, unless it `may_be_empty`.
     """
+    sink = Sink(os.fspath(path), format_of(path), options)
+    return sink.triples, _fill(path, sink, scope=scope, may_be_empty=may_be_empty)
+
+
+class Placed(NamedTuple):
+    """A fact and its line, which counts from 1; None where a parser does not tell it."""
+
+    line: int | None
+    fact: tuple[str, str, str]
+
+
+def read_placed(path: AnyPath, options: ReadOptions = PLAIN) -> tuple[list[Placed], ReadReport]:
+    """The triples of one file, each with its line, and the report on it."""
+    sink = _PlacedSink(os.fspath(path), format_of(path), options)
+    report = _fill(path, sink, scope=None, may_be_empty=False)
+    return list(map(Placed, sink.places, sink.triples)), report
+
+
+class _PlacedSink(Sink):
+    """A sink that remembers where each triple stood."""
+
+    def __init__(self, file: str, file_format: str, options: ReadOptions) -> None:
+        super().__init__(file, file_format, options)
+        self.places: list[int | None] = []
+
+    def add(self, line: int | None, head: str, relation: str, tail: str) -> bool:
+        taken = super().add(line, head, relation, tail)
+        self.places += [line] * taken
+        return taken
+
+
+def _fill(path: AnyPath, sink: Sink, *, scope: str | None, may_be_empty: bool) -> ReadReport:
     file_format = format_of(path)
-    sink = Sink(os.fspath(path), file_format, options)
     scope = blank_scope(split_name(path)[0] if scope is None else scope)
     if file_format == "Parquet":
         read_parquet(path, sink)
@@ -52,7 +83,7 @@ def read_triples(
     report = sink.report()
     if not report.triples and not may_be_empty:
         raise GraphError(nothing(report))
-    return sink.triples, report
+    return report
 
 
 def read_added(name: str, stream: BinaryIO, sink: Sink) -> None:

@@ -1,0 +1,88 @@
+"""Facts and questions that come in a file: which of them name only what a graph knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from conjoin.errors import UnknownName
+from conjoin.graph.files.readers import Placed
+from conjoin.graph.files.report import SAMPLES, OnError
+from conjoin.graph.graph import Graph, Vocabulary
+
+SHOWN = 3
+"""Unknown names for which the nearest known ones are looked up."""
+SKIP = "Mend these lines, or leave them out with on_error='skip' (--on-error skip)."
+
+Fact = tuple[str, str, str]
+Word = tuple[Vocabulary, str]
+"""A word, and where it must be found."""
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """The facts that can be used, place and reason of the others (the first 1,000), and a sentence on these."""
+
+    facts: list[Fact]
+    refused: tuple[str, ...] = ()
+    note: str = ""
+
+
+def all_words(graph: Graph, *, but: str | None = None) -> Callable[[Fact], list[Word]]:
+    """Every name of a fact must be known, but for the one word that asks."""
+    places = (graph.entities, graph.relations, graph.entities)
+    return lambda fact: [(place, word) for place, word in zip(places, fact, strict=True) if word != but]
+
+
+def sift(
+    file: object,
+    given: Sequence[Placed],
+    words: Callable[[Fact], Iterable[Word]],
+    *,
+    on_error: OnError = "stop",
+    hint: str = "",
+) -> Sifted:
+    """Leave out what holds an unknown name or an ambiguous label, or raise with the places of the first such names.
+
+    `hint` is said where a relation is unknown.
+    """
+    refused: list[tuple[Placed, list[Word]]] = []
+    for each in given:
+        if strange := [(place, word) for place, word in words(each.fact) if len(place.matching(word)) != 1]:
+            refused.append((each, strange))
+    if not refused:
+        return Sifted([each.fact for each in given])
+    names: dict[tuple[str, str], str] = {}
+    for each, strange in refused:
+        for place, word in strange:
+            if (place.kind, word) not in names:
+                reason = _reason(place, word) if len(names) < SHOWN else ""
+                names[place.kind, word] = f"{_where(file, each)}: {reason}"
+    facts = "fact" if len(given) == 1 else "facts"
+    parts = [f"{len(refused):,} of {len(given):,} {facts} cannot be used: {len(names):,} unknown in all."]
+    parts += list(names.values())[:SHOWN]
+    parts += [hint] if hint and any(kind == "relation" for kind, _ in names) else []
+    if on_error == "stop" or len(refused) == len(given):
+        raise UnknownName(" ".join([f"{file}:", *parts, *([SKIP] if on_error == "stop" else [])]))
+    bad = {id(each) for each, _ in refused}
+    reasons = (
+        f"{_where(file, each)}: " + ", ".join(f"unknown {place.kind} {word!r}" for place, word in strange)
+        for each, strange in refused[:SAMPLES]
+    )
+    return Sifted(
+        [each.fact for each in given if id(each) not in bad],
+        tuple(reasons),
+        " ".join([f"{file}: skipped", *parts]),
+    )
+
+
+def _where(file: object, given: Placed) -> str:
+    return str(file) if given.line is None else f"{file}:{given.line}"
+
+
+def _reason(place: Vocabulary, word: str) -> str:
+    try:
+        place.find(word)
+    except UnknownName as error:
+        return str(error)
+    raise AssertionError(f"{word!r} is known")
