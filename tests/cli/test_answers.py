@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
-from tests.cli.commands import LANDS, conjoin, write_lines
+from tests.cli.commands import LANDS, TINY, conjoin, little_graph, write_lines
 
 import conjoin as library
 
@@ -160,6 +161,24 @@ def test_scoring_reads_any_format_and_reports_bad_lines(trained: Path, tmp_path:
     skipped = conjoin(*words, "--on-error", "skip", "--json")
     assert len(skipped.json["scores"]) == 1
     assert "f.csv: 1 bad lines skipped (wrong number of columns 1)" in skipped.err
+
+
+def test_answers_with_one_label_are_told_apart(tmp_path: Path) -> None:
+    folder = little_graph(tmp_path / "lands")
+    write_lines(folder / "entity_labels.tsv", [("Q0", "Land"), ("Q1", "Land"), ("Q2", "Portugal")])
+    conjoin("train", folder, *TINY, "-o", tmp_path / "run")
+    out = conjoin("ask", tmp_path / "run", "Q2", "borders", "?", "-k", 99).out
+    assert "Land (Q0)" in out
+    assert "Land (Q1)" in out
+    assert "Portugal (" not in out
+    alone = conjoin("ask", tmp_path / "run", "Land (Q1)", "borders", "?", "-k", 99, "--json").json["answers"]
+    assert {answer["label"] for answer in alone if answer["known"]} == {"Land (Q0)", "Portugal"}
+    assert {(answer["entity"], answer["label"]) for answer in alone} >= {("Q0", "Land (Q0)"), ("Q3", "Q3")}
+    assert "2 have that label: use one of the names Q0, Q1" in conjoin("ask", tmp_path / "run", "Land", "P1", "?").err
+    assert "Land (Q" in conjoin("mine", tmp_path / "run", "-n", 99).out
+    assert "Land (Q0)" in conjoin("explain", tmp_path / "run", "Q0", "borders", "Q2").out
+    conjoin("export", tmp_path / "run", "-o", tmp_path / "tables", "--format", "parquet")
+    assert pq.read_table(tmp_path / "tables/entities.parquet").column("label").to_pylist().count("Land") == 2
 
 
 UNKNOWN = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -63,16 +64,35 @@ class Vocabulary:
                 found.setdefault(normalize("NFC", label).casefold(), []).append(i)
         return found
 
+    @cached_property
+    def _shared(self) -> set[int]:
+        """The hashes of labels that stand for several names: eight bytes for each label while they are compared."""
+        hashes = np.sort(np.fromiter(map(hash, self.labels), np.int64, len(self.labels)))
+        return {*hashes[1:][hashes[1:] == hashes[:-1]].tolist()}
+
     def label(self, i: int) -> str:
-        """What to show for id `i`: its label, or its name where it has none."""
-        return (self.labels[i] if self.labels else "") or self.names[i]
+        """What to show for id `i`: its label, with its name where others share the label; its name where it has none.
+
+        >>> people = Vocabulary("entity", ("Q1", "Q2", "Q3", "Q4"), ("Ann", "Bob", "Ann", ""))
+        >>> [people.label(i) for i in range(4)], people.find("Ann (Q3)")
+        (['Ann (Q1)', 'Bob', 'Ann (Q3)', 'Q4'], 2)
+        """
+        given = self.labels[i] if self.labels else ""
+        if not given:
+            return self.names[i]
+        return f"{given} ({self.names[i]})" if hash(given) in self._shared else given
 
     def matching(self, word: str) -> list[int]:
         """The ids with that name or, where there is none, with that label in any case; é may be one sign or two."""
         for spelt in dict.fromkeys((word, normalize("NFC", word), normalize("NFD", word))):
             if spelt in self.index:
                 return [self.index[spelt]]
-        return self._by_label.get(normalize("NFC", word).casefold(), [])
+        return self._by_label.get(normalize("NFC", word).casefold()) or self._as_shown(word)
+
+    def _as_shown(self, word: str) -> list[int]:
+        """The id of a label with its name behind, as `label` writes it."""
+        ends = [word[at.end() : -1] for at in re.finditer(r" \(", word)] if self.labels else []
+        return [i for name in ends if (i := self.index.get(name)) is not None and self.label(i) == word]
 
     def find(self, word: str) -> int:
         """The id of a name or of an unambiguous label."""

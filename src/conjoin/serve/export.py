@@ -81,10 +81,15 @@ def _write_parquet(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:
     """Name, label and one list of reals a row."""
     columns = {
         "name": list(vocabulary.names),
-        "label": [vocabulary.label(i) for i in range(len(vocabulary))],
+        "label": _given_labels(vocabulary),
         "row": pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel(), pa.float32()), rows.shape[1]),
     }
     pq.write_table(pa.table(columns), path, compression="zstd")
+
+
+def _given_labels(vocabulary: Vocabulary) -> list[str]:
+    """Labels as they were given, several alike if so: the names stand beside them."""
+    return [label or name for name, label in zip(vocabulary.names, vocabulary.labels or vocabulary.names, strict=True)]
 
 
 def _write_word2vec(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:
@@ -105,7 +110,7 @@ def _write_word2vec(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:
 
 def _tables(predictor: Predictor) -> list[tuple[str, Vocabulary, Rows]]:
     graph, model = predictor.graph, predictor.model
-    names, labels = graph.relations.names, [graph.relations.label(r) for r in range(graph.n_relations)]
+    names, labels = graph.relations.names, _given_labels(graph.relations)
     with_reciprocals = Vocabulary("relation", (*names, *map(_turned, names)), (*labels, *map(_turned, labels)))
     return [
         ("entities", graph.entities, model.entities.weight.cpu().numpy()),
