@@ -15,7 +15,7 @@ import conjoin as library
 @pytest.mark.parametrize("relation", ["P1", "borders"])
 def test_the_json_of_ask(trained: Path, head: str, relation: str) -> None:
     report = conjoin("ask", trained, head, relation, "?", "-k", 3, "--json").json
-    assert set(report) == {"question", "answers"}
+    assert set(report) == {"question", "answers", "untrained"}
     assert report["question"] == {"head": head, "relation": relation, "tail": "?"}
     assert len(report["answers"]) == 3
     for answer in report["answers"]:
@@ -161,6 +161,23 @@ def test_scoring_reads_any_format_and_reports_bad_lines(trained: Path, tmp_path:
     skipped = conjoin(*words, "--on-error", "skip", "--json")
     assert len(skipped.json["scores"]) == 1
     assert "f.csv: 1 bad lines skipped (wrong number of columns 1)" in skipped.err
+
+
+def test_what_was_never_trained_is_said(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    write_lines(folder / "train.tsv", [(f"e{i}", "r", f"e{(i + 1) % 6}") for i in range(6)])
+    write_lines(folder / "test.tsv", [("e1", "rNEW", "e2"), ("e1", "r", "eNEW")])
+    trained = conjoin("train", folder, *TINY, "-o", tmp_path / "run")
+    assert "own: 2 names, 1 of them relations, occur in no training fact" in trained.err
+    asked = conjoin("ask", tmp_path / "run", "e1", "rNEW", "?", "-k", 7, "--json")
+    assert asked.json["untrained"] == ["rNEW", "eNEW"]
+    said = "as no training fact has them"
+    assert f"2 names in question and answers, {said}: rNEW, eNEW" in asked.err
+    plain = conjoin("ask", tmp_path / "run", "e1", "r", "?", "--candidate", "e2", "--json")
+    assert (plain.json["untrained"], plain.err) == ([], "")
+    assert f"1 name in question and answers, {said}: rNEW" in conjoin("ask", tmp_path / "run", "e1", "?", "e2").err
+    facts = write_lines(tmp_path / "f.tsv", [("e1", "r", "e2"), ("eNEW", "r", "e2")])
+    assert f"1 name in these facts, {said}: eNEW" in conjoin("score", tmp_path / "run", facts).err
 
 
 def test_answers_with_one_label_are_told_apart(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def ask(
     reports = []
     for question, answers in zip(questions, answered, strict=True):
         report = answer_report(question, answers, min_probability=min_probability)
+        report["untrained"] = _untrained(predictor, question, answers)
         reasons = _reasons(predictor, question, answers) if explain else []
         if explain:
             report["explanations"] = [reason.to_json() for reason in reasons]
@@ -92,6 +93,7 @@ def ask(
         if not json:
             _show_answers(question, answers, min_probability)
             _show_reasons(reasons)
+    opt.say_untrained((name for report in reports for name in report["untrained"]), "question and answers")
     if json:
         emit(reports[0] if file is None else {"questions": reports, "skipped": skipped})
 
@@ -156,6 +158,16 @@ def answer_report(
         below = [_is_below(answer, min_probability) for answer in answers]
         found = [{**line, "below": low} for line, low in zip(found, below, strict=True)]
     return {"question": {"head": head, "relation": relation, "tail": tail}, "answers": found}
+
+
+def _untrained(predictor: Predictor, question: Question, answers: list[Answer]) -> list[str]:
+    from conjoin.serve.given import all_words, untrained
+
+    graph = predictor.graph
+    head, relation, tail = (word or "?" for word in question)
+    asked = graph.relations if relation == "?" else graph.entities
+    found = [(asked, answer.entity) for answer in answers]
+    return untrained(graph, [*all_words(graph, but="?")((head, relation, tail)), *found])
 
 
 def _show_answers(question: Question, answers: list[Answer], least: float | None) -> None:
@@ -283,12 +295,15 @@ def score(
     \b
     conjoin score runs/atlas candidates.tsv
     """
+    from conjoin.serve.given import all_words, untrained
     from conjoin.serve.predictor import open_run
 
     given = opt.read_facts(file, reading)
     predictor = open_run(run, weights=weights)
     sifted = opt.known_facts(file, given, predictor.graph, reading)
     scored = predictor.score(sifted.facts)
+    words = (word for fact in sifted.facts for word in all_words(predictor.graph)(fact))
+    opt.say_untrained(untrained(predictor.graph, words), "these facts")
     if json:
         emit({"run": str(run), "scores": [asdict(line) for line in scored], "skipped": list(sifted.refused)})
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -51,7 +51,7 @@ CheckpointMinutes = Annotated[
 ]
 Weights = Annotated[str | None, typer.Option(help="last or best (on valid); by default what the run reports.")]
 ALSO = 4
-"""Bad lines beside the first that are shown."""
+"""Bad lines beside the first, and untrained names, that are shown."""
 Verb: TypeAlias = Callable[..., None]
 Reading: TypeAlias = "ReadOptions"
 """What a verb takes as `reading` under `@reading_options`. A text: only type checkers load the class for it."""
@@ -180,3 +180,14 @@ def known_facts(file: Path, given: list[Placed], graph: Graph, options: Reading,
     if sifted.note:
         say(sifted.note)
     return sifted
+
+
+def say_untrained(names: Iterable[str], whole: str) -> None:
+    """Warn of names that occur in no training fact."""
+    from conjoin.cli.screen import say, shown
+
+    found = list(dict.fromkeys(names))
+    if found:
+        first = ", ".join(map(shown, found[:ALSO])) + (" …" if len(found) > ALSO else "")
+        count = f"{len(found):,} {'name' if len(found) == 1 else 'names'} in {whole}"
+        say(f"nothing is learned about {count}, as no training fact has them: {first}")

@@ -154,6 +154,9 @@ def train(
     Recipe.from_mapping({name: value for name, value in given.items() if name != "rank"})
     with Watcher().watching() as watcher:
         loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
+    if n_unseen := len(loaded.unseen) + len(loaded.unseen_relations):
+        relations = f", {len(loaded.unseen_relations):,} of them relations," if len(loaded.unseen_relations) else ""
+        say(f"{loaded.name}: {n_unseen:,} names{relations} occur in no training fact: nothing is learned about them")
     settings = {"rank": known.rank if known else 100} | settings_for(loaded, chosen_form, preset, settings_file) | given
     usual = usual_precision(chosen.device, chosen_form, negatives=settings.get("negatives", 0), processes=mesh.count)
     settings.setdefault("precision", usual)

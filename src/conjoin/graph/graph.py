@@ -222,6 +222,11 @@ class Graph:
         return np.flatnonzero(~seen)
 
     @cached_property
+    def unseen_relations(self) -> Ids:
+        """The ids (n,) of relations that occur in no training triple."""
+        return np.flatnonzero(np.bincount(self.train[:, 1], minlength=self.n_relations) == 0)
+
+    @cached_property
     def checksum(self) -> str:
         """sha256 of the graph's content: names in order and the ids of each split in order."""
         digest = hashlib.sha256()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from conjoin.errors import UnknownName
 from conjoin.graph.files.readers import Placed
 from conjoin.graph.files.report import SAMPLES, OnError
-from conjoin.graph.graph import Graph, Vocabulary
+from conjoin.graph.graph import Graph, Ids, Vocabulary
 
 SHOWN = 3
 """Unknown names for which the nearest known ones are looked up."""
@@ -32,6 +34,15 @@ def all_words(graph: Graph, *, but: str | None = None) -> Callable[[Fact], list[
     """Every name of a fact must be known, but for the one word that asks."""
     places = (graph.entities, graph.relations, graph.entities)
     return lambda fact: [(place, word) for place, word in zip(places, fact, strict=True) if word != but]
+
+
+def untrained(graph: Graph, words: Iterable[Word]) -> list[str]:
+    """Known names that occur in no training fact: nothing that a model says about them is learned."""
+    unseen = {graph.entities.kind: graph.unseen, graph.relations.kind: graph.unseen_relations}
+    if not any(map(len, unseen.values())):
+        return []
+    ids = {(place.kind, i): place.names[i] for place, word in words for i in place.matching(word)}
+    return [name for (kind, i), name in ids.items() if _among(unseen[kind], i)]
 
 
 def sift(
@@ -74,6 +85,11 @@ def sift(
         tuple(reasons),
         " ".join([f"{file}: skipped", *parts]),
     )
+
+
+def _among(ordered: Ids, i: int) -> bool:
+    at = int(np.searchsorted(ordered, i))
+    return at < len(ordered) and bool(ordered[at] == i)
 
 
 def _where(file: object, given: Placed) -> str:
