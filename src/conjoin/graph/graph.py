@@ -134,6 +134,8 @@ class Graph:
     [[0, 0, 2], [2, 1, 0]]
     >>> graph.known.tails_of(0, 0).tolist(), graph.unseen.tolist(), len(graph.checksum)
     ([1, 2], [3], 64)
+    >>> graph.unseen_relations.tolist()
+    []
     >>> graph.known_of("valid").tails_of(0, 0).tolist()
     [1, 2]
     """
