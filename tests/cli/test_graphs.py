@@ -106,7 +106,7 @@ def test_labels_from_a_file(tmp_path: Path) -> None:
     labels = write_lines(tmp_path / "labels.tsv", [("Q1", "Köln", "more"), ("Q2", "Bonn", "more")])
     assert conjoin("train", facts, "--labels", labels, *TINY, "-o", tmp_path / "run").code == 0
     answers = conjoin("ask", tmp_path / "run", "köln", "r", "--json").json["answers"]
-    assert {answer["label"] for answer in answers} == {"Köln", "Bonn"}
+    assert [answer["label"] for answer in answers] == ["Bonn"]
 
 
 @pytest.mark.parametrize("rank", [2, 500])
