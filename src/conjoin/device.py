@@ -125,15 +125,19 @@ LATE = ("torch.fx.experimental.symbolic_shapes", "pyarrow.parquet")
 """What a training loads only on its way: the backward pass the first, keeping its results the second."""
 
 
+CODE = 256 << 20
+"""Libraries need no more than this for their code; more pages of files are a graph's, which can be read again."""
+
+
 def held_bytes(device: torch.device) -> int:
     """What this process holds of the memory it trains in: libraries and graph; of a card nothing worth counting."""
     if device.type == "cuda":
         return 0
     for library in LATE:
         import_module(library)
-    with suppress(OSError, ValueError):
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError, IndexError):
+        pages, of_files = map(int, Path("/proc/self/statm").read_text(encoding="ascii").split()[1:3])
+        return (pages - of_files) * os.sysconf("SC_PAGE_SIZE") + min(of_files * os.sysconf("SC_PAGE_SIZE"), CODE)
     return peak_bytes(device)
 
 

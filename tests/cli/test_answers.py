@@ -90,7 +90,8 @@ def test_two_runs_beside_each_other(trained: Path, tmp_path: Path) -> None:
     assert "rank, other" in table
     file = write_lines(tmp_path / "q.tsv", [("France", "borders", "?")])
     assert conjoin("ask", trained, "--file", file, "-k", 3, "--compare", other, "--json").json == {
-        "questions": [report]
+        "questions": [report],
+        "skipped": [],
     }
     assert "leave out --explain" in conjoin(*words, "--explain").err
 

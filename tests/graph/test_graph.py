@@ -151,6 +151,10 @@ def test_names_and_labels_are_found() -> None:
     assert entities.find("STRASSE") == 2
     assert [entities.label(i) for i in range(4)] == ["Paris (Q1)", "Paris (Q2)", "Straße", "Q4"]
     assert entities.find("Paris (Q2)") == 1
+    assert [Vocabulary("entity", ("Q1", "Q2"), ("Paris", "paris")).label(i) for i in (0, 1)] == [
+        "Paris (Q1)",
+        "paris (Q2)",
+    ]
     with pytest.raises(UnknownName, match="2 have that label: use one of the names Q1, Q2"):
         entities.find("paris")
     with pytest.raises(UnknownName, match="Did you mean Straße"):

@@ -79,13 +79,14 @@ def ask(
     candidates = _candidates(predictor, candidate, type)
     if compare is not None:
         runs = {str(run): predictor, str(compare): open_run(compare, weights=weights)}
-        _compare(runs, questions, k=k, only_new=only_new, candidates=candidates, json=json, whole=file is not None)
+        skips = skipped if file is not None else None
+        _compare(runs, questions, k=k, only_new=only_new, candidates=candidates, json=json, skipped=skips)
         return
     answered = predictor.ask_many(questions, k=k, only_new=only_new, candidates=candidates)
     reports = []
     for question, answers in zip(questions, answered, strict=True):
         report = answer_report(question, answers, min_probability=min_probability)
-        report["untrained"] = _untrained(predictor, question, answers)
+        report["untrained"] = _untrained(predictor, question, [answer.entity for answer in answers])
         reasons = _reasons(predictor, question, answers) if explain else []
         if explain:
             report["explanations"] = [reason.to_json() for reason in reasons]
@@ -119,11 +120,13 @@ def _questions(
     """The questions, and place and reason of those in the file that are skipped."""
     from conjoin.errors import UsageError
     from conjoin.graph.files.report import SAMPLES
+    from conjoin.serve.given import place_of
     from conjoin.serve.predictor import Question
 
     if file is None:
         return [Question(*given[0].fact)], []
-    wrong = [f"{file}:{line}: not exactly one '?': {' '.join(fact)}" for line, fact in given if fact.count("?") != 1]
+    doubtful = (each for each in given if each.fact.count("?") != 1)
+    wrong = [f"{place_of(file, each)}: not exactly one '?': {' '.join(each.fact)}" for each in doubtful]
     if wrong and (reading.on_error == "stop" or len(wrong) == len(given)):
         raise UsageError(f"{wrong[0]}. A question has one unknown, such as France borders ?")
     if wrong:
@@ -160,13 +163,13 @@ def answer_report(
     return {"question": {"head": head, "relation": relation, "tail": tail}, "answers": found}
 
 
-def _untrained(predictor: Predictor, question: Question, answers: list[Answer]) -> list[str]:
+def _untrained(predictor: Predictor, question: Question, answers: list[str]) -> list[str]:
     from conjoin.serve.given import all_words, untrained
 
     graph = predictor.graph
     head, relation, tail = (word or "?" for word in question)
     asked = graph.relations if relation == "?" else graph.entities
-    found = [(asked, answer.entity) for answer in answers]
+    found = [(asked, answer) for answer in answers]
     return untrained(graph, [*all_words(graph, but="?")((head, relation, tail)), *found])
 
 
@@ -217,20 +220,24 @@ def _compare(
     only_new: bool,
     candidates: list[str] | None,
     json: bool,
-    whole: bool,
+    skipped: list[str] | None,
 ) -> None:
+    """Of several runs; `skipped` where the questions are a file's."""
     from conjoin.serve.compare import compare
 
-    reports = []
+    reports: list[dict[str, Any]] = []
     for question in questions:
         found = compare(list(runs.values()), question, k=k, only_new=only_new, candidates=candidates)
         head, relation, tail = question
         asked = {"head": head, "relation": relation, "tail": tail}
-        reports.append({"question": asked, "runs": list(runs), "answers": [asdict(answer) for answer in found]})
+        answers = [asdict(answer) for answer in found]
+        strange = {name for run in runs.values() for name in _untrained(run, question, [one.entity for one in found])}
+        reports.append({"question": asked, "runs": list(runs), "answers": answers, "untrained": sorted(strange)})
         if not json:
             _show_compared(question, list(runs), found)
+    opt.say_untrained((name for report in reports for name in report["untrained"]), "question and answers")
     if json:
-        emit({"questions": reports} if whole else reports[0])
+        emit(reports[0] if skipped is None else {"questions": reports, "skipped": skipped})
 
 
 def _show_compared(question: Question, runs: list[str], found: list[Compared]) -> None:
@@ -303,9 +310,11 @@ def score(
     sifted = opt.known_facts(file, given, predictor.graph, reading)
     scored = predictor.score(sifted.facts)
     words = (word for fact in sifted.facts for word in all_words(predictor.graph)(fact))
-    opt.say_untrained(untrained(predictor.graph, words), "these facts")
+    strange = untrained(predictor.graph, words)
+    opt.say_untrained(strange, "these facts")
     if json:
-        emit({"run": str(run), "scores": [asdict(line) for line in scored], "skipped": list(sifted.refused)})
+        told = {"run": str(run), "scores": [asdict(line) for line in scored], "skipped": list(sifted.refused)}
+        emit({**told, "untrained": strange})
         return
     show("head\trelation\ttail\tscore\trank\tknown\tprobability\tlabel")
     for line in scored:

@@ -61,13 +61,13 @@ class Vocabulary:
         found: dict[str, list[int]] = {}
         for i, label in enumerate(self.labels):
             if label:
-                found.setdefault(normalize("NFC", label).casefold(), []).append(i)
+                found.setdefault(_spoken(label), []).append(i)
         return found
 
     @cached_property
     def _shared(self) -> set[int]:
         """The hashes of labels that stand for several names: eight bytes for each label while they are compared."""
-        hashes = np.sort(np.fromiter(map(hash, self.labels), np.int64, len(self.labels)))
+        hashes = np.sort(np.fromiter((hash(_spoken(label)) for label in self.labels if label), np.int64))
         return {*hashes[1:][hashes[1:] == hashes[:-1]].tolist()}
 
     def label(self, i: int) -> str:
@@ -80,14 +80,14 @@ class Vocabulary:
         given = self.labels[i] if self.labels else ""
         if not given:
             return self.names[i]
-        return f"{given} ({self.names[i]})" if hash(given) in self._shared else given
+        return f"{given} ({self.names[i]})" if hash(_spoken(given)) in self._shared else given
 
     def matching(self, word: str) -> list[int]:
         """The ids with that name or, where there is none, with that label in any case; é may be one sign or two."""
         for spelt in dict.fromkeys((word, normalize("NFC", word), normalize("NFD", word))):
             if spelt in self.index:
                 return [self.index[spelt]]
-        return self._by_label.get(normalize("NFC", word).casefold()) or self._as_shown(word)
+        return self._by_label.get(_spoken(word)) or self._as_shown(word)
 
     def _as_shown(self, word: str) -> list[int]:
         """The id of a label with its name behind, as `label` writes it."""
@@ -115,6 +115,11 @@ class Vocabulary:
         everything = [*self.names, *self.labels]
         start = word[:2].casefold()
         return [name for name in everything if name[:2].casefold() == start][:FEW]
+
+
+def _spoken(label: str) -> str:
+    """A label as it is compared: in any case, and é as one sign."""
+    return normalize("NFC", label).casefold()
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +231,9 @@ class Graph:
     @cached_property
     def unseen_relations(self) -> Ids:
         """The ids (n,) of relations that occur in no training triple."""
-        return np.flatnonzero(np.bincount(self.train[:, 1], minlength=self.n_relations) == 0)
+        unseen = np.ones(self.n_relations, dtype=bool)
+        unseen[self.train[:, 1]] = False
+        return np.flatnonzero(unseen)
 
     @cached_property
     def checksum(self) -> str:

@@ -90,8 +90,8 @@ class Optimizer:
                 yield f"{number}.{name}", tensor
 
     def remember(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take copies of such a state, instead of the own one."""
-        state: dict[Parameter, dict[str, Tensor]] = defaultdict(dict)
+        """Take copies of such a state, instead of the own one, which is given up first: both may not fit."""
+        self.state.clear()
         for key, tensor in tensors.items():
             number, _, name = key.partition(".")
             parameter = self.parameters[int(number)]
@@ -99,8 +99,7 @@ class Optimizer:
                 kept = tensor.to(self._clock(parameter), torch.float32, copy=True)
             else:
                 kept = tensor.to(parameter.device, parameter.dtype, copy=True)
-            state[parameter][name] = kept
-        self.state = state
+            self.state[parameter][name] = kept
 
     def _clock(self, parameter: Parameter) -> torch.device:
         """Where steps are counted: a recorded step of Adam reads them on the GPU."""

@@ -103,7 +103,9 @@ def known_part(graph: Graph, weights: ComplExWeights) -> Graph:
         if lost:
             notes.append(f"{lost:,} {split} facts left out: the model does not know their names")
     train, valid, test = (parts[split] for split in SPLITS)
-    return Graph(entities, relations, train, valid, test, name=graph.name, notes=tuple(notes))
+    return Graph(
+        entities, relations, train, valid, test, name=graph.name, notes=tuple(notes), bad_lines=graph.bad_lines
+    )
 
 
 def planar(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -68,22 +68,24 @@ def sift(
         for place, word in strange:
             if (place.kind, word) not in names:
                 reason = _reason(place, word) if len(names) < SHOWN else ""
-                names[place.kind, word] = f"{_where(file, each)}: {reason}"
+                names[place.kind, word] = f"{place_of(file, each)}: {reason}"
     facts = "fact" if len(given) == 1 else "facts"
-    parts = [f"{len(refused):,} of {len(given):,} {facts} cannot be used: {len(names):,} unknown in all."]
-    parts += list(names.values())[:SHOWN]
+    count, unknown = f"{len(refused):,} of {len(given):,} {facts}", f"{len(names):,} unknown in all."
+    parts = list(names.values())[:SHOWN]
     parts += [hint] if hint and any(kind == "relation" for kind, _ in names) else []
     if on_error == "stop" or len(refused) == len(given):
-        raise UnknownName(" ".join([f"{file}:", *parts, *([SKIP] if on_error == "stop" else [])]))
+        raise UnknownName(
+            " ".join([f"{file}: {count} cannot be used: {unknown}", *parts, *([SKIP] if on_error == "stop" else [])])
+        )
     bad = {id(each) for each, _ in refused}
     reasons = (
-        f"{_where(file, each)}: " + ", ".join(f"unknown {place.kind} {word!r}" for place, word in strange)
+        f"{place_of(file, each)}: " + ", ".join(f"unknown {place.kind} {word!r}" for place, word in strange)
         for each, strange in refused[:SAMPLES]
     )
     return Sifted(
         [each.fact for each in given if id(each) not in bad],
         tuple(reasons),
-        " ".join([f"{file}: skipped", *parts]),
+        " ".join([f"{file}: skipped {count}: {unknown}", *parts]),
     )
 
 
@@ -92,7 +94,8 @@ def _among(ordered: Ids, i: int) -> bool:
     return at < len(ordered) and bool(ordered[at] == i)
 
 
-def _where(file: object, given: Placed) -> str:
+def place_of(file: object, given: Placed) -> str:
+    """File and line, where a reader knows lines."""
     return str(file) if given.line is None else f"{file}:{given.line}"
 
 

@@ -145,3 +145,23 @@ def test_an_ingest_points_out_a_first_line_and_misplaced_columns_too(tmp_path: P
     made = ingest([path], tmp_path / "graph", memory=1 << 30, threads=1)
     assert {note for note in made.notes if "--header" in note or "another order" in note} <= {*load(path).notes}
     assert sum("--header" in note or "another order" in note for note in made.notes) == 2
+
+
+def test_an_end_on_the_wrong_side_says_nothing_about_the_third(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="'source' stands where the tail is expected"):
+        read(table(tmp_path, "entity,type,source", "a,r,b", "csv"), NAMED)
+
+
+def test_a_table_of_properties_is_not_doubted(tmp_path: Path) -> None:
+    path = tmp_path / "facts.tsv"
+    path.write_text("".join(f"thing {i}\tproperty {j}\tvalue {i} {j}\n" for i in range(20) for j in range(80)))
+    assert not any("another order" in note for note in read_graph(path).notes)
+
+
+def test_a_header_may_do_without_the_spaces_of_its_lines(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("head,relation,tail\na, r, b\nb, r, c\nc, r, a\n")
+    (tmp_path / "valid.csv").write_text("b, r, a\n")
+    graph = read_graph(tmp_path)
+    assert (graph.relations.names, graph.entities.names) == (("r",), ("a", "b", "c"))
+    triples, _ = read(tmp_path / "train.csv", ReadOptions())
+    assert triples[0] == ("a", "r", "b")

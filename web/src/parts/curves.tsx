@@ -60,7 +60,7 @@ export function Curves({ lines, what, on }: { lines: readonly Line[]; what: stri
         <svg width={width} height={HEIGHT} aria-hidden="true">
           <clipPath id={clip}><rect x={LEFT} y={TOP - 2} width={Math.max(0, width - LEFT - RIGHT + 2)} height={HEIGHT - TOP - BOTTOM + 4} /></clipPath>
           {levels.map((level) => <g key={level}><line class="grid" x1={LEFT} x2={width - RIGHT} y1={y(level)} y2={y(level)} /><text x={LEFT - 8} y={y(level) + 4} text-anchor="end">{decimals(level, digits(levels))}</text></g>)}
-          {ticks(0, last, width < 450 ? 4 : 8).map((epoch) => <text key={epoch} x={x(epoch)} y={HEIGHT - BOTTOM + 18} text-anchor="middle">{Math.round(epoch)}</text>)}
+          {ticks(0, last, width < 450 ? 4 : 8).filter(Number.isInteger).map((epoch) => <text key={epoch} x={x(epoch)} y={HEIGHT - BOTTOM + 18} text-anchor="middle">{epoch}</text>)}
           <text x={(LEFT + width - RIGHT) / 2} y={HEIGHT - 4} text-anchor="middle">epoch</text>
           <line class="cursor" x1={x(at)} x2={x(at)} y1={TOP} y2={HEIGHT - BOTTOM} />
           <g clip-path={`url(#${clip})`}>

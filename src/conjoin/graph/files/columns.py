@@ -45,7 +45,9 @@ DELIMITERS = ",;\t|"
 
 TABLES = ("TSV", "CSV", "Parquet")
 MORE = 3
-"""So many times as many relations as heads or as tails are a sign of columns in another order."""
+OFTEN = 10
+"""So many times as many relations as heads or as tails, each in fewer facts than that, are a sign of columns in another
+order."""
 
 Positions = tuple[int, int, int]
 Found = tuple[int | None, int | None, int | None]
@@ -106,11 +108,12 @@ def doubts(
         ends[0][part[:, 0]] = ends[1][part[:, 2]] = True
         facts += len(part)
     heads, tails = ends.sum(axis=1).tolist()
-    if n_relations <= min(MORE * heads, MORE * tails, n_entities, facts // 2):
+    few_ends = n_relations > MORE * min(heads, tails) and n_relations > facts // OFTEN
+    if not few_ends and n_relations <= min(n_entities, facts // 2):
         return ()
     return (
-        f"{n_relations:,} relations in {facts:,} facts with {heads:,} heads and {tails:,} tails: the columns probably "
-        "stand in another order. Say which are head, relation and tail with columns=(...) (--columns 0,2,1)",
+        f"{n_relations:,} relations in {facts:,} facts with {heads:,} heads and {tails:,} tails: do the columns "
+        "stand in another order? If so, say which are head, relation and tail with columns=(...) (--columns 0,2,1)",
     )
 
 
@@ -145,12 +148,15 @@ def _only(words: Sequence[str], choices: set[str]) -> int | None:
 
 
 def _completed(names: Sequence[str], found: Found) -> Found:
-    """Of three columns the one that is left, unless its name says that it is something else."""
+    """Of three columns the one that is left, unless its name says that it is something else, or one end stands on the
+    other's side: in `entity, type, source` the last is hardly the head."""
     rest = ({0, 1, 2} - {*found}).pop()
     word = _bare(names[rest])
     if word in BESIDE or (len(word) > 1 and word in ROLES):
         return found
     head, relation, tail = (rest if place is None else place for place in found)
+    if found[1] is not None and head is not None and tail is not None and head > tail:
+        return found
     return head, relation, tail
 
 

@@ -233,7 +233,7 @@ def _look_ahead(blocks: Iterator[bytes], delimiter: str, sink: FlowSink) -> Iter
     while len(lines) < FIRST and (block := next(blocks, b"")):
         begun.append(block)
         lines.extend(islice(io.BytesIO(block), FIRST - len(lines)))
-    sink.spaced = is_spaced(lines, delimiter)
+    sink.spaced = is_spaced(lines, delimiter, sink.options)
     return chain(begun, blocks)
 
 

@@ -131,14 +131,19 @@ def text_rows(lines: Iterator[bytes], file_format: str, sink: Sink) -> tuple[Row
         delimiter = sink.options.delimiter or ","
         if sink.spaced is None:
             first = [*islice(lines, FIRST)]
-            sink.spaced, lines = is_spaced(first, delimiter), chain(first, lines)
+            sink.spaced, lines = is_spaced(first, delimiter, sink.options), chain(first, lines)
         return CsvRows(lines, delimiter, sink), delimiter
     delimiter = sink.options.delimiter or "\t"
     return TsvRows(lines, delimiter, sink), delimiter
 
 
-def is_spaced(lines: Sequence[bytes], delimiter: str) -> bool:
-    """Does a space follow every delimiter outside quotes? Then it belongs to the delimiter, not to the names."""
+def is_spaced(lines: Sequence[bytes], delimiter: str, options: ReadOptions) -> bool:
+    """Does a space follow every delimiter outside quotes? Then it belongs to the delimiter, not to the names.
+
+    A header may be written without.
+    """
+    if lines and _is_header([cell.strip() for cell in lines[0].decode(errors="replace").split(delimiter)], options):
+        lines = lines[1:]
     plain, mark = QUOTED.sub(b"", b"".join(lines)), delimiter.encode()
     return delimiter != " " and 0 < plain.count(mark) == plain.count(mark + b" ")
 
