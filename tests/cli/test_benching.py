@@ -11,7 +11,18 @@ QUICK = ("--seconds", "0.02", "--rounds", "2", "--device", "cpu", "--hardware", 
 
 
 def test_training_leaves_a_page_and_its_numbers(tmp_path: Path) -> None:
-    told = conjoin("bench", "train", "random-60/complex/4/20", "atlas/5star/4/2000", *QUICK, "-o", tmp_path, "--json")
+    told = conjoin(
+        "bench",
+        "train",
+        "random-60/complex/4/20",
+        "atlas/5star/4/2000",
+        *QUICK,
+        "--rounds",
+        "1",
+        "-o",
+        tmp_path,
+        "--json",
+    )
     assert [cell["dataset"] for cell in told.json["cells"]] == ["random-60", "atlas"]
     assert told.json["rates"]["flops_of"] in ("fp32", "bf16")
     assert told.json["command"].startswith("conjoin bench train random-60/complex/4/20 ")

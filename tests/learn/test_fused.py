@@ -124,7 +124,7 @@ def test_wrong_answers_far_above_the_right_one_do_not_end_a_training() -> None:
     model = Model("quate", 30, 2, rank=8, scale=20.0, device=DEVICE)
     step = FusedStep(model, recipe, optimizer_for(model, recipe), tile=SMALL)
     asked = questions(30, 2, 8, seed=1)
-    losses = [float(torch.stack([step(batch) for batch in step.batches(asked)])[:, 0].sum()) for _ in range(40)]
+    losses = [float(torch.stack([step(batch) for batch in step.batches(asked)])[:, 0].sum()) for _ in range(12)]
     assert float(Step(Model("quate", 30, 2, rank=8, scale=20.0), replace(recipe, precision="fp32"))(asked)[0]) > 8 * 89
     assert all(map(math.isfinite, losses))
     assert losses[-1] < losses[0]
