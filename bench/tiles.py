@@ -33,7 +33,7 @@ def made(shape: tuple[int, int, int], dtype: torch.dtype, tile: Tile | None = No
     """A table in training, the rows that a batch looks up, and their gradients."""
     questions, entities, width = shape
     table = with_room(torch.randn(entities, width, device="cuda") * 0.1)
-    weights = Optimised(table, "adagrad", 0.01, {"sum": torch.ones_like(table)})
+    weights = Optimised(table, "adagrad", 0.01, (torch.ones_like(table),))
     fused = FusedTable(weights, questions=questions, dtype=dtype, budget=2 << 30, tile=tile)
     fused.refresh()
     fused.queries[:] = torch.randn(questions, width, device="cuda") * 0.1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 
@@ -9,6 +12,7 @@ from conjoin.device import (
     SMALL_STEP,
     choose_device,
     describe,
+    held_bytes,
     matmul_precision,
     peak_bytes,
     reset_peak,
@@ -84,3 +88,14 @@ def test_the_peak_can_be_measured_afresh() -> None:
     assert peak_bytes(CPU) <= before
     held = torch.ones(128 << 20)
     assert peak_bytes(CPU) >= held.numel() * held.element_size()
+
+
+def test_pages_of_a_mapped_file_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conjoin.device.CODE", 0)
+    np.zeros(8 << 20, dtype=np.int64).tofile(tmp_path / "ids")
+    mapped = np.memmap(tmp_path / "ids", dtype=np.int64, mode="r")
+    before = held_bytes(CPU)
+    assert mapped.sum() == 0
+    assert held_bytes(CPU) - before < 32 << 20, "64 MiB were read, which the system can give up"
+    own = np.ones(8 << 20, dtype=np.int64)
+    assert held_bytes(CPU) - before > own.nbytes // 2

@@ -178,7 +178,12 @@ def test_what_was_never_trained_is_said(tmp_path: Path) -> None:
     assert (plain.json["untrained"], plain.err) == ([], "")
     assert f"1 name in question and answers, {said}: rNEW" in conjoin("ask", tmp_path / "run", "e1", "?", "e2").err
     facts = write_lines(tmp_path / "f.tsv", [("e1", "r", "e2"), ("eNEW", "r", "e2")])
-    assert f"1 name in these facts, {said}: eNEW" in conjoin("score", tmp_path / "run", facts).err
+    scored = conjoin("score", tmp_path / "run", facts, "--json")
+    assert f"1 name in these facts, {said}: eNEW" in scored.err
+    assert scored.json["untrained"] == ["eNEW"]
+    compared = conjoin("ask", tmp_path / "run", "e1", "rNEW", "?", "--compare", tmp_path / "run", "-k", 7, "--json")
+    assert compared.json["untrained"] == ["eNEW", "rNEW"]
+    assert f"2 names in question and answers, {said}" in compared.err
 
 
 def test_answers_with_one_label_are_told_apart(tmp_path: Path) -> None:

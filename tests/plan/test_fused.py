@@ -27,7 +27,7 @@ def test_bytes_are_those_of_the_buffers(entities: int, rank: int, batch: int, bu
     from conjoin.model.fused.queries import FusedQueries, precision_of
 
     chosen = form("5star-conj")
-    weights = Optimised(torch.zeros(entities, 2 * rank), "sgd", 0.1, {})
+    weights = Optimised(torch.zeros(entities, 2 * rank), "sgd", 0.1)
     table = FusedTable(weights, questions=batch, dtype=precision_of(precision), budget=budget)
     queries = FusedQueries(chosen, table, torch.zeros(6, chosen.reals(rank)), n3=0.0, f2=0.0)
     found = fused_bytes(

@@ -120,7 +120,7 @@ def _questions(
     """The questions, and place and reason of those in the file that are skipped."""
     from conjoin.errors import UsageError
     from conjoin.graph.files.report import SAMPLES
-    from conjoin.serve.given import place_of
+    from conjoin.serve.given import all_words, place_of
     from conjoin.serve.predictor import Question
 
     if file is None:
@@ -132,7 +132,7 @@ def _questions(
     if wrong:
         say(f"{file}: skipped {len(wrong):,} of {len(given):,} questions; the first: {wrong[0]}")
     sound = [each for each in given if each.fact.count("?") == 1]
-    sifted = opt.known_facts(file, sound, predictor.graph, reading, but="?")
+    sifted = opt.known_facts(file, sound, all_words(predictor.graph, but="?"), reading)
     return [Question(*fact) for fact in sifted.facts], [*wrong[:SAMPLES], *sifted.refused]
 
 
@@ -307,7 +307,7 @@ def score(
 
     given = opt.read_facts(file, reading)
     predictor = open_run(run, weights=weights)
-    sifted = opt.known_facts(file, given, predictor.graph, reading)
+    sifted = opt.known_facts(file, given, all_words(predictor.graph), reading)
     scored = predictor.score(sifted.facts)
     words = (word for fact in sifted.facts for word in all_words(predictor.graph)(fact))
     strange = untrained(predictor.graph, words)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from conjoin.graph.files.readers import Placed
     from conjoin.graph.files.report import ReadOptions
     from conjoin.graph.graph import Graph
-    from conjoin.serve.given import Sifted
+    from conjoin.serve.given import Sifted, Words
     from conjoin.signals import Stop
 
 
@@ -171,12 +171,12 @@ def read_facts(file: Path, options: Reading) -> list[Placed]:
     return found
 
 
-def known_facts(file: Path, given: list[Placed], graph: Graph, options: Reading, *, but: str | None = None) -> Sifted:
-    """Those of the facts that name only what the graph knows, `but` for one word, with what was skipped said."""
+def known_facts(file: Path, given: list[Placed], words: Words, options: Reading, *, hint: str = "") -> Sifted:
+    """Those of the facts whose `words` are known, with what was skipped said."""
     from conjoin.cli.screen import say
-    from conjoin.serve.given import all_words, sift
+    from conjoin.serve.given import sift
 
-    sifted = sift(file, given, all_words(graph, but=but), on_error=options.on_error)
+    sifted = sift(file, given, words, on_error=options.on_error, hint=hint)
     if sifted.note:
         say(sifted.note)
     return sifted

@@ -108,15 +108,12 @@ def fold(
     from conjoin.graph.files.store import open_graph
     from conjoin.serve.extend import NO_NEW_RELATIONS, likely_misspelt, needed_words
     from conjoin.serve.fold import fold_run
-    from conjoin.serve.given import sift
     from conjoin.study.folder import RunFolder
 
     told = opt.read_facts(facts, reading)
     named = read_labels(labels) if labels else None
     before = open_graph(RunFolder(run).graph_folder)
-    sifted = sift(facts, told, needed_words(before), on_error=reading.on_error, hint=NO_NEW_RELATIONS)
-    if sifted.note:
-        say(sifted.note)
+    sifted = opt.known_facts(facts, told, needed_words(before), reading, hint=NO_NEW_RELATIONS)
     with Watcher().watching() as watcher:
         folded, kept = fold_run(run, sifted.facts, out, labels=named, weights=weights, seed=seed, track=watcher.track)
     graph = folded.graph

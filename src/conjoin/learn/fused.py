@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from conjoin.device import recorded_work
-from conjoin.learn.optimizer import Optimizer
+from conjoin.learn.optimizer import SLOTS, Optimizer
 from conjoin.learn.recipe import Recipe
 from conjoin.model.fused.engine import FusedTable, Group, Optimised, Tile, optimise_rows, optimise_table
 from conjoin.model.fused.queries import FusedQueries, precision_of
@@ -132,8 +132,9 @@ class FusedStep:
         bound.table.refresh()
 
     def _optimised(self, parameter: torch.nn.Parameter) -> Optimised:
-        optimizer = self.optimizer
-        return Optimised(parameter.detach(), optimizer.rule, optimizer.lr, dict(optimizer.of(parameter)))
+        rule, state = self.optimizer.rule, self.optimizer.of(parameter)
+        memories = tuple(state[name] for name in SLOTS[rule])
+        return Optimised(parameter.detach(), rule, self.optimizer.lr, memories, state.get("step"))
 
 
 def grouped(ids: Tensor, of: int) -> Group:

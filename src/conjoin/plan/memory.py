@@ -14,6 +14,7 @@ from conjoin.algebra.forms import Form
 from conjoin.errors import UsageError
 from conjoin.graph.graph import KNOWN_AT_ONCE, SPLITS, Graph
 from conjoin.learn.on_cpu import GROUPED
+from conjoin.learn.optimizer import SLOTS
 from conjoin.learn.questions import SPAN
 from conjoin.learn.recipe import Optimizer
 from conjoin.model.rows import GRAIN
@@ -23,7 +24,7 @@ from conjoin.plan.fused import fused_bytes, input_bytes
 REAL = 4
 ID = 8
 MIB = 1 << 20
-STATES: dict[Optimizer, int] = {"adagrad": 1, "adam": 2, "sgd": 0}
+STATES = {rule: len(names) for rule, names in SLOTS.items()}
 """Numbers that an optimiser keeps beside every parameter."""
 BUDGET = {"cpu": CPU_BUDGET, "cuda": GPU_BUDGET}
 TILE = 8 * MIB

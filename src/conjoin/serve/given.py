@@ -19,6 +19,7 @@ SKIP = "Mend these lines, or leave them out with on_error='skip' (--on-error ski
 Fact = tuple[str, str, str]
 Word = tuple[Vocabulary, str]
 """A word, and where it must be found."""
+Words = Callable[[Fact], Iterable[Word]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def untrained(graph: Graph, words: Iterable[Word]) -> list[str]:
 def sift(
     file: object,
     given: Sequence[Placed],
-    words: Callable[[Fact], Iterable[Word]],
+    words: Words,
     *,
     on_error: OnError = "stop",
     hint: str = "",

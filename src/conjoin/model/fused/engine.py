@@ -17,7 +17,6 @@ from conjoin.model.fused import kernels
 from conjoin.model.rows import with_its_room
 
 RULES = {"adagrad": kernels.ADAGRAD, "adam": kernels.ADAM, "sgd": kernels.SGD}
-STATES = {"adagrad": ("sum",), "adam": ("exp_avg", "exp_avg_sq"), "sgd": ()}
 
 
 @dataclass(frozen=True)
@@ -50,23 +49,23 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Optimised:
-    """A table with its optimiser's state: what a kernel changes."""
+    """A table, its optimiser's memories of it in the rule's order, and its count of steps: what a kernel changes."""
 
     table: Tensor
     rule: str
     lr: float
-    state: dict[str, Tensor]
+    memories: tuple[Tensor, ...] = ()
+    steps: Tensor | None = None
 
     def pointers(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The table and two tensors of state; the table stands in where there is no such state."""
-        found = [self.state[name] for name in STATES[self.rule]]
-        first, second, *_ = [*found, self.table, self.table]
+        """The table and two memories; the table stands in where there is none."""
+        first, second, *_ = [*self.memories, self.table, self.table]
         return self.table, first, second
 
     @property
     def clock(self) -> Tensor:
         """How many steps there have been, where the rule asks; the table stands in where it does not."""
-        return self.state["step"] if self.ticks else self.table
+        return self.steps if self.ticks and self.steps is not None else self.table
 
     @property
     def ticks(self) -> bool:
