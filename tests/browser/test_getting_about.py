@@ -33,8 +33,6 @@ def test_back_leads_to_where_one_was_reading(visit: Visit) -> None:
     assert page.evaluate("document.activeElement.id") == "content"
     page.go_back()
     until(page, f"Math.abs(scrollY - {down}) < 3")
-    page.reload()
-    until(page, f"Math.abs(scrollY - {down}) < 3")
 
 
 def test_tab_takes_a_suggestion_and_goes_on(visit: Visit) -> None:
