@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
+from tests.browser.seen import PATIENCE
 
 from conjoin.files import write_sealed
 
@@ -149,6 +150,8 @@ class Visit:
 
     page: Page
     service: str
+    expected: str = ""
+    """A part of those complaints of Chromium that a test provokes; they may come late."""
     complaints: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
 
@@ -162,7 +165,7 @@ def visit(browser: Browser, service: str, request: pytest.FixtureRequest) -> Ite
     """A fresh context; a test may say by an indirect parameter how wide and how dark."""
     settings = getattr(request, "param", {})
     context: BrowserContext = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **settings})
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE)
     visit = Visit(context.new_page(), service)
 
     def guard(route: Route) -> None:
@@ -175,7 +178,7 @@ def visit(browser: Browser, service: str, request: pytest.FixtureRequest) -> Ite
     context.route("**/*", guard)
 
     def listen(message: ConsoleMessage) -> None:
-        if message.type == "error":
+        if message.type == "error" and not (visit.expected and visit.expected in message.text):
             visit.complaints.append(message.text)
 
     visit.page.on("console", listen)

@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.browser.seen import PHONE, Visit, expect, pixels, query, until, until_like, until_shown, until_unlike
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser
 
 SCRIPT = Path(__file__).resolve().parents[2] / "src" / "conjoin" / "geometry" / "sphere.js"
-PHONE = {"viewport": {"width": 375, "height": 780}, "has_touch": True}
-
-
-class Visit(Protocol):
-    page: Page
-    service: str
-    complaints: list[str]
-
-    def open(self, address: str = "") -> Page: ...
-
-
-def pixels(canvas: Locator) -> np.ndarray:
-    """What a canvas shows, once it stands still."""
-    from matplotlib.image import imread
-
-    canvas.page.wait_for_timeout(150)
-    drawn = str(canvas.evaluate("canvas => canvas.toDataURL()")).partition(",")[2]
-    return np.asarray(imread(io.BytesIO(base64.b64decode(drawn)), format="png"))
-
-
-def query(page: Page) -> dict[str, str]:
-    return {key: values[0] for key, values in parse_qs(urlsplit(page.url).query).items()}
 
 
 def test_two_runs_turn_together_until_they_are_unlinked(visit: Visit) -> None:
@@ -46,36 +23,31 @@ def test_two_runs_turn_together_until_they_are_unlinked(visit: Visit) -> None:
     spheres = page.locator(".sphere canvas")
     spheres.nth(1).wait_for()
     assert page.get_by_text("Complεx").first.is_visible()
-    before = [pixels(spheres.nth(i)) for i in range(2)]
-    assert len(np.unique(before[0].reshape(-1, before[0].shape[-1]), axis=0)) > 100, "the sphere is not drawn"
+    before = [until_shown(spheres.nth(i)) for i in range(2)]
     box = spheres.first.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + 200, box["y"] + 200)
     page.mouse.down()
     page.mouse.move(box["x"] + 300, box["y"] + 160, steps=5)
     page.mouse.up()
-    turned = [pixels(spheres.nth(i)) for i in range(2)]
-    assert not np.array_equal(before[0], turned[0])
-    assert not np.array_equal(before[1], turned[1])
+    turned = [until_unlike(spheres.nth(i), before[i]) for i in range(2)]
     page.get_by_label("Link the cameras").uncheck()
     spheres.first.focus()
     page.keyboard.press("ArrowLeft")
-    apart = pixels(spheres.nth(1))
-    assert np.array_equal(turned[1], apart)
+    until_unlike(spheres.first, turned[0])
+    assert np.array_equal(turned[1], pixels(spheres.nth(1)))
     page.get_by_role("button", name="Reset the view").click()
     page.get_by_label("Link the cameras").check()
-    assert np.array_equal(before[1], pixels(spheres.nth(1)))
+    until_like(spheres.nth(1), before[1])
 
 
 def test_relation_coordinate_and_run_are_chosen_and_kept_in_the_address(visit: Visit) -> None:
     page = visit.open("geometry")
     page.locator(".sphere canvas").wait_for()
-    assert page.get_by_role("combobox", name="Relation", exact=True).input_value() == "near"
+    expect(page.get_by_role("combobox", name="Relation", exact=True)).to_have_value("near")
     page.get_by_role("combobox", name="Relation", exact=True).fill("")
     page.keyboard.press("Tab")
-    assert page.get_by_role("combobox", name="Relation", exact=True).input_value() == "near", (
-        "it is drawn, so it is named"
-    )
+    expect(page.get_by_role("combobox", name="Relation", exact=True)).to_have_value("near")
     page.get_by_role("combobox", name="Relation", exact=True).fill("located")
     page.get_by_role("option").filter(has_text="located in").click()
     page.wait_for_url("**relation=located_in**")
@@ -87,7 +59,7 @@ def test_relation_coordinate_and_run_are_chosen_and_kept_in_the_address(visit: V
     page.get_by_label("Coordinate on the right").wait_for()
     page.reload()
     page.get_by_label("Coordinate on the right").wait_for()
-    assert page.get_by_label("Coordinate on the left").input_value() == "3"
+    expect(page.get_by_label("Coordinate on the left")).to_have_value("3")
     assert query(page) == {"relation": "located_in", "i": "3", "n": "8", "with": "complex-conj"}
     page.get_by_label("Run on the left").select_option("complex-conj")
     page.wait_for_url("**run=complex-conj**")
@@ -97,15 +69,15 @@ def test_the_flow_plays_and_stops(visit: Visit) -> None:
     page = visit.open("geometry?relation=borders")
     canvas = page.locator(".sphere canvas")
     canvas.wait_for()
-    still = pixels(canvas)
+    still = until_shown(canvas)
     page.get_by_role("button", name="Play the flow").click()
     page.locator("output").filter(has_not_text=re.compile(r"^0\.00$")).wait_for()
     page.get_by_role("button", name="Stop").click()
-    assert not np.array_equal(still, pixels(canvas))
+    until_unlike(canvas, still)
     page.get_by_label("Time of the flow").fill("2")
-    assert page.locator("output").inner_text() == "2.00"
+    expect(page.locator("output")).to_have_text("2.00")
     page.get_by_role("button", name="Reset the view").click()
-    assert np.array_equal(still, pixels(canvas))
+    until_like(canvas, still)
 
 
 def test_picture_and_data_are_saved(visit: Visit) -> None:
@@ -125,10 +97,10 @@ def test_a_phase_run_says_so_and_offers_the_other_reading(visit: Visit) -> None:
     page = visit.open("geometry?run=5star&relation=borders")
     page.get_by_text("not a Möbius map").first.wait_for()
     assert page.locator(".sphere canvas").count() == 0
-    assert page.get_by_role("button", name="Save PNG").is_disabled()
+    expect(page.get_by_role("button", name="Save PNG")).to_be_disabled()
     page.get_by_role("button", name=re.compile("Draw the Möbius map")).click()
     page.locator(".sphere canvas").wait_for()
-    assert "another function" in page.locator(".sphere").inner_text()
+    expect(page.locator(".sphere")).to_contain_text("another function")
 
 
 @pytest.mark.parametrize("visit", [PHONE], indirect=True)
@@ -175,13 +147,12 @@ def test_the_written_page_turns_plays_and_saves_without_a_service(browser: Brows
     page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
     page.goto(file.as_uri())
     canvas = page.locator("canvas").nth(1)
-    before = pixels(canvas)
+    before = until_shown(canvas)
     page.locator("canvas").first.focus()
     page.keyboard.press("ArrowRight")
-    assert not np.array_equal(before, pixels(canvas)), "the cameras are not linked"
+    until_unlike(canvas, before)
     page.get_by_role("button", name="Play the flow").click()
-    page.wait_for_timeout(200)
-    assert page.locator("#time").input_value() != "0"
+    until(page, "document.querySelector('#time').value !== '0'")
     page.get_by_role("button", name="Stop").click()
     with page.expect_download() as found:
         page.get_by_role("button", name="Save PNG").click()

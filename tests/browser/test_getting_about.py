@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-import pytest
-from tests.browser.test_explorer import Visit, answers, query
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-
-def until(page: Page, condition: str) -> None:
-    """Wait in steps from here: the page's policy forbids the waiting that Playwright would do inside it."""
-    for _ in range(100):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(50)
-    pytest.fail(f"never: {condition}")
+from tests.browser.seen import Visit, expect, query, until
+from tests.browser.test_explorer import answers
 
 
 def test_back_leads_to_where_one_was_reading(visit: Visit) -> None:
@@ -29,8 +16,8 @@ def test_back_leads_to_where_one_was_reading(visit: Visit) -> None:
     assert down > 100
     page.locator(".alike a").last.click()
     page.get_by_role("heading", level=1, name="France", exact=True).wait_for(state="detached")
-    assert page.evaluate("scrollY") == 0
-    assert page.evaluate("document.activeElement.id") == "content"
+    until(page, "scrollY === 0")
+    until(page, "document.activeElement.id === 'content'")
     page.go_back()
     until(page, f"Math.abs(scrollY - {down}) < 3")
 
@@ -59,7 +46,7 @@ def test_all_of_many_relations_can_be_reached_and_unfinished_mining_says_so(visi
     visit.page.route("**/v1/mine?*", lambda route: route.fulfill(json={"complete": False, "facts": []}))
     page = visit.open("relations?relation=nowhere")
     page.get_by_text("No relation is called “nowhere”").wait_for()
-    assert page.locator("tbody tr").count() == 500
+    expect(page.locator("tbody tr")).to_have_count(500)
     page.get_by_role("button", name="Show all 1,300").click()
     page.get_by_role("link", name="part 1299", exact=True).click()
     page.get_by_role("heading", level=1, name="part 1299").wait_for()
