@@ -211,6 +211,12 @@ def test_no_file_is_long_without_a_reason_in_its_first_line() -> None:
             )
 
 
+def test_no_test_takes_the_time() -> None:
+    """Speed belongs in bench/: a busy machine would fail a test that asserts how long something takes."""
+    watch = "perf" + "_counter"
+    assert [str(file) for file in Path(__file__).parent.rglob("*.py") if watch in file.read_text("utf-8")] == []
+
+
 def test_the_tree_in_the_readme_is_that_of_the_repository() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     tree = re.search(r"^```text\n(src/conjoin/\n.*?)^```$", text, re.DOTALL | re.MULTILINE)

@@ -63,18 +63,14 @@ def get(url: str, **headers: str) -> tuple[int, Any]:
         return error.code, json.load(error)
 
 
-def test_a_service_answers_soon_after_its_start(trained: Path) -> None:
-    began = time.perf_counter()
+def test_a_service_answers_and_ends_when_interrupted(trained: Path) -> None:
     with service(trained) as (url, process):
         status, found = get(f"{url}/v1/ask?head=France&relation=borders")
-        took = time.perf_counter() - began
         assert status == 200
         assert len(found["answers"]) == 10
         assert url.startswith("http://127.0.0.1:")
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
-    # 3 seconds are promised on a free machine (bench/service.py measures it); tests share theirs.
-    assert took < 20
 
 
 def test_what_is_under_way_is_finished_before_the_end(trained: Path) -> None:

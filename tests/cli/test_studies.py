@@ -53,7 +53,7 @@ def test_two_processes_finish_each_run_once(tmp_path: Path) -> None:
     study = small_study(tmp_path, text=TEXT.replace("seeds = 2", "seeds = 8").replace("epochs = 6", "epochs = 60"))
     run = ("study", "run", study.file, "--root", tmp_path / "out", "--device", "cpu", "--json")
     processes = [started(*run) for _ in range(2)]
-    told = [json.loads(process.communicate(timeout=100)[0]) for process in processes]
+    told = [json.loads(process.communicate(timeout=300)[0]) for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     done = [{(each["row"], each["seed"]) for each in one["outcomes"] if each["end"] == "done"} for one in told]
     assert not done[0] & done[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,15 +35,18 @@ def in_a_loop(scenario: Coroutine[Any, Any, Answer]) -> Answer:
 
 
 class Recording:
-    """Doubles numbers and remembers the batches."""
+    """Doubles numbers and remembers the batches; while it is held it does not come to an end."""
 
-    def __init__(self, seconds: float = 0.0) -> None:
+    def __init__(self, *, held: bool = False) -> None:
         self.batches: list[list[int]] = []
-        self.seconds = seconds
+        self.begun, self.free = threading.Event(), threading.Event()
+        if not held:
+            self.free.set()
 
     def __call__(self, numbers: list[int]) -> list[int]:
         self.batches.append(numbers)
-        time.sleep(self.seconds)
+        self.begun.set()
+        self.free.wait(60)
         if any(number < 0 for number in numbers):
             raise ValueError("negative")
         return [2 * number for number in numbers]
@@ -63,13 +66,16 @@ def test_what_comes_together_is_answered_together() -> None:
 
 
 def test_while_a_batch_runs_the_next_one_gathers() -> None:
-    work = Recording(seconds=0.1)
+    work = Recording(held=True)
 
     async def scenario() -> None:
         batcher = Batcher(work, window=0.001)
         first = asyncio.ensure_future(batcher.submit([0]))
-        await asyncio.sleep(0.03)
-        await asyncio.gather(first, *(batcher.submit([number]) for number in range(1, 9)))
+        await asyncio.to_thread(work.begun.wait)
+        others = [asyncio.ensure_future(batcher.submit([number])) for number in range(1, 9)]
+        await asyncio.sleep(0.01)
+        work.free.set()
+        await asyncio.gather(first, *others)
         await batcher.close()
 
     in_a_loop(scenario())
@@ -77,17 +83,20 @@ def test_while_a_batch_runs_the_next_one_gathers() -> None:
 
 
 def test_the_loop_stays_free_while_scoring() -> None:
-    async def scenario() -> int:
-        batcher = Batcher(Recording(seconds=0.2), window=0.0)
-        asked = asyncio.ensure_future(batcher.submit([1]))
-        ticks = 0
-        while not asked.done():
-            await asyncio.sleep(0.01)
-            ticks += 1
-        await batcher.close()
-        return ticks
+    work = Recording(held=True)
 
-    assert in_a_loop(scenario()) >= 5
+    async def scenario() -> list[int]:
+        batcher = Batcher(work, window=0.0)
+        asked = asyncio.ensure_future(batcher.submit([1]))
+        while not work.begun.is_set():
+            await asyncio.sleep(0.01)
+        assert not asked.done()
+        work.free.set()
+        found = await asked
+        await batcher.close()
+        return found
+
+    assert in_a_loop(scenario()) == [2]
 
 
 def test_a_batch_has_a_largest_size_and_one_switches_it_off() -> None:
@@ -118,16 +127,17 @@ def test_one_bad_item_does_not_spoil_the_others() -> None:
 
 
 def test_who_went_away_is_not_scored() -> None:
-    work = Recording(seconds=0.05)
+    work = Recording(held=True)
 
     async def scenario() -> None:
         batcher = Batcher(work, window=0.0)
         first = asyncio.ensure_future(batcher.submit([1]))
-        await asyncio.sleep(0.02)
+        await asyncio.to_thread(work.begun.wait)
         gone = asyncio.ensure_future(batcher.submit([2]))
         stays = asyncio.ensure_future(batcher.submit([3]))
         await asyncio.sleep(0)
         gone.cancel()
+        work.free.set()
         assert await first == [2]
         assert await stays == [6]
         await batcher.close()
@@ -138,7 +148,7 @@ def test_who_went_away_is_not_scored() -> None:
 
 def test_closing_finishes_what_waits() -> None:
     async def scenario() -> list[int]:
-        batcher = Batcher(Recording(seconds=0.05), window=0.02)
+        batcher = Batcher(Recording(), window=0.02)
         asked = asyncio.ensure_future(batcher.submit([1, 2]))
         await asyncio.sleep(0)
         await batcher.close()

@@ -7,6 +7,7 @@ import json
 import random
 import socket
 import string
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -238,16 +239,15 @@ def test_what_takes_too_long_is_given_up(run: Path) -> None:
     settings = Settings(seconds=0.2)
     shelf = open_shelf([run], settings=settings)
     with talking(settings=settings, shelf=shelf) as client:
-        answer_now = shelf["lands"].predictor.ask_many
+        answer_now, given_up = shelf["lands"].predictor.ask_many, threading.Event()
 
         def slowly(*words: Any, **options: Any) -> Any:
-            time.sleep(0.6)
+            given_up.wait(60)
             return answer_now(*words, **options)
 
         shelf["lands"].predictor.ask_many = slowly  # type: ignore[method-assign]
-        began = time.perf_counter()
         answer = client.get(ASK)
-        assert time.perf_counter() - began < 0.55
+        given_up.set()
         assert answer.status_code == 503
         assert error_of(answer)[0] == "this took too long"
 
@@ -301,21 +301,19 @@ def test_slow_clients_are_not_waited_for(run: Path) -> None:
                 b"HTTP/1.1 408",
             ),
         ):
-            began = time.perf_counter()
             assert exchange(address, request)[:12] == expected
-            assert 0.3 < time.perf_counter() - began < 5
 
 
 def test_slow_heads_on_a_kept_connection_are_not_waited_for(run: Path) -> None:
     whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with listening(run, Settings(sending_seconds=0.5)) as address, socket.create_connection(address, 20) as connection:
+    with listening(run, Settings(sending_seconds=1.0)) as address, socket.create_connection(address, 20) as connection:
         for _ in range(2):
             connection.sendall(whole)
             answer = b""
             while not answer.endswith(b"}"):
                 answer += connection.recv(65536)
             assert answer.startswith(b"HTTP/1.1 200")
-            time.sleep(0.7)
+            time.sleep(1.2)
         connection.sendall(whole[:20])
         assert connection.recv(65536) == b""
 
