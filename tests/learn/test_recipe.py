@@ -9,6 +9,7 @@ import sys
 import tomllib
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,6 +97,16 @@ def test_impossible_settings_are_refused(settings: dict[str, Any], words: str) -
 def test_unknown_keys_and_wrong_types_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         Recipe.from_mapping(settings)
+    if "type" in words:
+        with pytest.raises(UsageError, match=words):
+            Recipe(**settings)
+
+
+def test_numbers_are_kept_as_plain_ones_however_they_are_given() -> None:
+    """What a sweep over numpy's numbers gives goes into JSON, and whole numbers for real ones are the real ones."""
+    recipe = Recipe(epochs=np.int64(5), lr=1, n3=np.float32(0.5))  # type: ignore[arg-type]
+    assert recipe == Recipe(epochs=5, lr=1.0, n3=0.5)
+    assert [type(number) for number in (recipe.epochs, recipe.lr, recipe.n3)] == [int, float, float]
 
 
 def test_an_unknown_optimizer_is_an_unknown_name() -> None:

@@ -13,7 +13,7 @@ from tests.oracle.models import rows
 from tests.oracle.specs import NAMED, every_spec
 from tests.oracle.standings import filtered, graph_of, graphs, random_graph
 
-from conjoin.errors import Diverged, UnknownName
+from conjoin.errors import Diverged, UnknownName, UsageError
 from conjoin.graph.graph import SPLITS, Graph, Split
 from conjoin.model.model import Model
 from conjoin.ranking.rank import KnownThere, rank
@@ -177,3 +177,11 @@ def test_the_filter_of_a_gpu_hides_what_the_filter_of_a_cpu_hides(graph: Graph) 
     wanted = known.pairs(asked[:, 0], asked[:, 1])
     found = there.pairs(*(torch.from_numpy(np.ascontiguousarray(asked[:, i], dtype=np.int64)) for i in range(2)))
     assert [part.tolist() for part in found] == [part.tolist() for part in wanted]
+
+
+@pytest.mark.parametrize(("entities", "relations"), [(2, 1), (4, 1), (3, 2)])
+def test_a_model_of_another_graph_is_refused(entities: int, relations: int) -> None:
+    """One that is too large would rank among entities that are not there, and nothing would show it."""
+    graph = Graph.from_triples([("a", "r", "b")], None, [("b", "r", "c")], name="mine")
+    with pytest.raises(UsageError, match="mine has 3 and 1"):
+        rank(Model("complex", entities, relations, rank=2), graph, "test")

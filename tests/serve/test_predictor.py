@@ -55,6 +55,11 @@ def test_tails_are_those_of_the_scores(predictor: Predictor) -> None:
         assert answer.known == (answer.entity == "Q2")
 
 
+def test_a_model_of_another_graph_does_not_answer() -> None:
+    with pytest.raises(UsageError, match="the model is for 5 entities and 2 relations, g has 4 and 2"):
+        Predictor(conjoin.Model("complex", 5, 2, rank=2), GRAPH)
+
+
 def test_heads_are_asked_of_the_reciprocal(predictor: Predictor) -> None:
     answers = predictor.ask("?", "P2", "Q3", k=4)
     expected = scores(predictor, 2, 1 + GRAPH.n_relations)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from conjoin.algebra.forms import ComplEx
+from conjoin.algebra.notation import form
 from conjoin.errors import ConjoinError, FormError, RunError, UnknownName, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
@@ -21,6 +24,32 @@ def test_a_name_and_its_text_are_one_run() -> None:
     assert same == RUN
     assert hash(same) == hash(RUN)
     assert RUN.form == "FiveStar(c=conj(b), d=conj(a))"
+
+
+def test_a_form_as_a_value_is_the_same_run() -> None:
+    assert Run.of(GRAPH, form("5star-conj"), rank=4, recipe=RUN.recipe) == RUN
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair(ComplEx):
+    """Another formula under a name that is taken."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unheard(ComplEx):
+    """A formula that nobody has announced."""
+
+
+@pytest.mark.parametrize("value", [Pair(), Unheard()])
+def test_a_form_that_its_text_does_not_lead_back_to_is_refused(value: ComplEx) -> None:
+    with pytest.raises(FormError, match=r"keeps its form as text, and \w+\(\) does not lead back"):
+        Run.of(GRAPH, value, rank=4, recipe=Recipe())
+
+
+def test_a_whole_number_for_a_real_one_is_the_same_run() -> None:
+    """Else a run with lr=1 would not be found again, or go on, from the 1.0 that its folder gives back."""
+    whole, real = (Run.of(GRAPH, "complex", rank=4, recipe=Recipe(lr=lr, n3=n3)) for lr, n3 in ((1, 0), (1.0, 0.0)))
+    assert whole.id == real.id == Run.from_json(json.loads(json.dumps(whole.to_json()))).id
 
 
 @pytest.mark.parametrize(

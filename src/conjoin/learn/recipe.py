@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from conjoin.errors import UsageError, did_you_mean, unknown
@@ -55,6 +56,8 @@ class Recipe:
     together: int = 1
 
     def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, _plain(field.name, getattr(self, field.name), type(field.default)))
         least_of = {"epochs": 0, "batch": 1, "validate_every": 0, "patience": 0, "negatives": 0, "together": 1}
         for name, least in least_of.items():
             if getattr(self, name) < least:
@@ -77,16 +80,18 @@ class Recipe:
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Recipe:
         """A recipe from TOML or JSON; unknown keys and wrong types are refused."""
-        types: dict[str, type] = {field.name: type(field.default) for field in dataclasses.fields(cls)}
-        values: dict[str, Any] = {}
-        for key, value in settings.items():
-            if key not in types:
+        known = [field.name for field in dataclasses.fields(cls)]
+        for key in settings:
+            if key not in known:
                 raise UsageError(
-                    f"a recipe has no setting {key!r}.{did_you_mean(key, types)} It has {', '.join(types)}."
+                    f"a recipe has no setting {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}."
                 )
-            wanted = types[key]
-            whole_number_for_real = wanted is float and type(value) is int
-            if type(value) is not wanted and not whole_number_for_real:
-                raise UsageError(f"{key} = {value!r} should be of type {wanted.__name__}")
-            values[key] = wanted(value)
-        return cls(**values)
+        return cls(**settings)
+
+
+def _plain(name: str, value: Any, wanted: type) -> Any:
+    """A setting as the plain number or text that it is kept as: 1 and 1.0 are one learning rate, and one run."""
+    allowed: type = {int: Integral, float: Real, str: str}[wanted]
+    if not isinstance(value, allowed) or isinstance(value, bool):
+        raise UsageError(f"{name} = {value!r} should be of type {wanted.__name__}")
+    return wanted(value)

@@ -84,11 +84,7 @@ class Training(Iterator[Epoch]):
     ) -> None:
         if not len(graph.train):
             raise UsageError(f"{graph.name} has no training triples")
-        if graph.n_entities != model.n_entities or graph.n_relations != model.n_relations:
-            raise UsageError(
-                f"the model is for {model.n_entities} entities and {model.n_relations} relations, "
-                f"{graph.name} has {graph.n_entities} and {graph.n_relations}"
-            )
+        model.check_graph(graph.name, n_entities=graph.n_entities, n_relations=graph.n_relations)
         if recipe.validate_every and not len(graph.valid):
             raise UsageError(
                 f"{graph.name} has no validation triples: leave out validate_every, "

@@ -93,6 +93,14 @@ class Model(nn.Module):
         """Where the numbers are."""
         return self.relations.device
 
+    def check_graph(self, name: str, *, n_entities: int, n_relations: int) -> None:
+        """Refuse a graph with other numbers of entities or relations: its ids would mean other rows."""
+        if (n_entities, n_relations) != (self.n_entities, self.n_relations):
+            raise UsageError(
+                f"the model is for {self.n_entities} entities and {self.n_relations} relations, "
+                f"{name} has {n_entities} and {n_relations}"
+            )
+
     def query(self, h: Tensor, r: Tensor) -> Tensor:
         """Query rows (B, 2·rank) of heads h and relations r < 2·n_relations (reciprocals behind); differentiable."""
         return self.form.query(self.entities(h), self.form.unfold(self.relations[r]))

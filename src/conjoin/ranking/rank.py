@@ -26,6 +26,7 @@ def rank(model: Model, graph: Graph, split: Split = "test", *, track: Track = si
     >>> len(ranks), ranks.candidates.tolist()
     (2, [3, 3])
     """
+    model.check_graph(graph.name, n_entities=graph.n_entities, n_relations=graph.n_relations)
     parts = _parts(model, graph.queries(split))
     known = graph.known_of(split)
     filtered = KnownThere(known, model.device) if model.device.type == "cuda" else known

@@ -84,7 +84,8 @@ class Asked(NamedTuple):
 class Predictor:
     """A model with the graph it was trained on. Names and labels are accepted everywhere.
 
-    `calibration` gives answers a probability; `settings` is the run that the model comes from, where it has one.
+    `calibration` gives answers a probability; `settings` is the run that the model comes from, where it has one. The
+    model asks for no gradients from then on: `model.requires_grad_()` before a training loop of your own goes on.
 
     >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
     >>> run = Predictor(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
@@ -107,6 +108,7 @@ class Predictor:
     def __init__(
         self, model: Model, graph: Graph, *, calibration: Calibration | None = None, settings: Run | None = None
     ) -> None:
+        model.check_graph(graph.name, n_entities=graph.n_entities, n_relations=graph.n_relations)
         self.model = model.requires_grad_(requires_grad=False)
         self.graph, self.calibration, self.settings = graph, calibration, settings
 
@@ -364,8 +366,7 @@ def open_run(run: str | Path, *, weights: str | None = None, device: str = "cpu"
         raise RunError(f"{file} does not fit its run: it is too small for rank {settings.rank}")
     model = Model(settings.form, graph.n_entities, graph.n_relations, rank=settings.rank, seed=None, device=device)
     load_model(file, model)
-    calibration = read_calibration(folder, graph, reported)
-    return Predictor(model, graph, calibration=calibration, settings=settings)
+    return Predictor(model, graph, calibration=read_calibration(folder, graph, reported), settings=settings)
 
 
 def verified(folder: RunFolder, weights: str | None) -> tuple[str, Graph]:
@@ -394,7 +395,6 @@ def reported_weights(folder: RunFolder, wanted: str | None) -> str:
     reported = wanted or folder.run.weights
     if reported in there:
         return reported
-    is_bundle = not folder.events_file.exists()
-    if wanted is None and is_bundle:
+    if wanted is None and not folder.events_file.exists():  # a bundle
         return there[0]
     raise RunError(f"{folder.path} holds no {reported} weights; it has {' and '.join(there)}: choose with --weights")

@@ -7,11 +7,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from conjoin.errors import RunError, UsageError, unknown
+from conjoin.errors import FormError, RunError, UnknownName, UsageError, unknown
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
+
+if TYPE_CHECKING:
+    from conjoin.algebra.forms import Form
 
 FORMAT = 1
 Weights = Literal["last", "best"]
@@ -58,7 +61,7 @@ class Run:
     def of(
         cls,
         graph: Graph,
-        form: str,
+        form: Form | str,
         *,
         rank: int,
         recipe: Recipe,
@@ -66,15 +69,13 @@ class Run:
         weights: Weights = "last",
         origin: str = "",
     ) -> Run:
-        """The run of a form, by name or text, on a graph."""
-        from conjoin.algebra.notation import parse
-
-        parsed = parse(form)
-        parsed.check_rank(rank)
+        """The run of a form, by name, text or value, on a graph."""
+        found = _found_by_text(form)
+        found.check_rank(rank)
         return cls(
             data=graph.name,
             checksum=graph.checksum,
-            form=str(parsed),
+            form=str(found),
             rank=rank,
             recipe=recipe,
             seed=seed,
@@ -112,6 +113,24 @@ class Run:
             return cls(**{**stored, "recipe": Recipe.from_mapping(stored["recipe"])})
         except (TypeError, KeyError, AttributeError) as error:
             raise RunError(f"these are not the settings of a run: {error}") from error
+
+
+def _found_by_text(form: Form | str) -> Form:
+    """The form that its text stands for: a run keeps no more of it."""
+    from conjoin.algebra.notation import parse
+
+    try:
+        found = parse(str(form))
+    except UnknownName:
+        if isinstance(form, str):
+            raise
+        found = None
+    if found is None or (not isinstance(form, str) and found != form):
+        raise FormError(
+            f"a run keeps its form as text, and {form} does not lead back to yours: "
+            "announce its family, under a name of its own, as an entry point of conjoin.forms"
+        )
+    return found
 
 
 def _changed(settings: Run | Recipe) -> dict[str, Any]:
