@@ -104,6 +104,9 @@ def test_failures_and_absent_data_are_told(tmp_path: Path) -> None:
     assert shown.code == 0
     assert "6 runs: 2 done, 1 failed, 3 without data" in shown.out
     assert "data not here" in shown.out
+    told = conjoin("study", "report", *where[:3], "-o", tmp_path / "report")
+    assert told.code == 0
+    assert "left out: own wild seed 0: Diverged" in told.err
     again = conjoin("study", "run", *where, "--retry-failed", "--json")
     assert again.code == 1
     assert [each["end"] for each in json.loads(again.out)["outcomes"]] == ["failed"]

@@ -208,9 +208,13 @@ def test_what_was_left_out_is_named(tmp_path: Path) -> None:
     study = fill(tmp_path)
     cell = study.cell("UMLS", study.rows["tied"], 1)
     (tmp_path / cell.folder / "result.json").write_text("{}")
+    (tmp_path / study.cell("UMLS", study.rows["complex"], 0).folder / "ranks-test.parquet").write_bytes(b"PAR1")
     told = write_report(study, tmp_path, tmp_path / "report")
-    assert len(told["left_out"]) == 1
-    assert "UMLS tied seed 1" in (tmp_path / "report" / "report.md").read_text()
+    run, test = told["left_out"]
+    assert run.startswith("UMLS tied seed 1: ")
+    assert test.startswith("UMLS complex has no paired test: ")
+    shown = (tmp_path / "report" / "report.md").read_text()
+    assert all(words[:16] in shown for words in (run, test))
 
 
 def test_reporting_never_imports_torch(tmp_path: Path) -> None:

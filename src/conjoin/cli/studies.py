@@ -197,6 +197,8 @@ def report(
     place = out or Path("reports") / specified.name
     with Watcher().watching() as watcher:
         told = write_report(specified, root or specified.root, place, track=watcher.track)
+    for reason in told["left_out"]:
+        say(f"left out: {reason}")
     if json:
         emit(told)
         return

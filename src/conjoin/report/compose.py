@@ -91,6 +91,7 @@ def write_report(study: Study, root: Path, folder: Path, *, track: Track = silen
     document = compose(findings, tests, unread=unread)
     told = report_json(findings, runs=tests.runs, questions=tests.questions, printed=tests.printed, root=root)
     told["patterns"] = [test.to_json() for test in tests.patterns.tests]
+    told["left_out"] += unread
     contents = {
         "report.md": markdown(document, figures=FIGURES).encode(),
         "report.tex": latex(document, figures=FIGURES).encode(),
