@@ -42,11 +42,19 @@ def test_grids_that_are_not_there_are_said(tmp_path: Path) -> None:
         ({"lr": (0.1, "fast")}, "should be of type float"),
         ({"rank": (4, 5)}, "even rank"),
         ({"optimizer": ("adagrad", "adm")}, "Did you mean adam"),
+        ({"epochs": (10, 20)}, "epochs is the same for all trials"),
+        ({"validate_every": (1,)}, "validate_every is the same for all trials"),
+        ({"negatives": (0, 5), "negatives_power": (0.5,)}, "set negatives too"),
     ],
 )
 def test_a_grid_is_checked_before_the_first_trial(grid: dict[str, tuple[object, ...]], complaint: str) -> None:
     with pytest.raises((UsageError, FormError), match=complaint):
         Search(form="complex", grid=grid)
+
+
+def test_settings_that_need_each_other_are_checked_together() -> None:
+    grid = {"negatives": (50, 100), "negatives_power": (0.0, 0.75), "patience": (2,)}
+    assert Search(form="complex", grid=grid).points == 4
 
 
 def test_impossible_searches_are_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -66,9 +67,11 @@ class Search:
         form = parse(self.form)
         for rank in (self.grid or {}).get("rank", (self.rank,)):
             form.check_rank(rank)
-        for key, values in (self.grid or {}).items():
-            for value in values if key != "rank" else ():
-                Recipe.from_mapping({key: value})
+        for key in {"epochs", "validate_every"}.intersection(self.grid or {}):
+            raise UsageError(f"{key} is the same for all trials: say it beside the grid, not in it")
+        values = {key: some for key, some in (self.grid or {}).items() if key != "rank"}
+        for point in product(*values.values()):
+            Recipe.from_mapping({"validate_every": self.validate_every, **dict(zip(values, point, strict=True))})
 
     @property
     def points(self) -> int | None:
