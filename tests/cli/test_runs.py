@@ -111,6 +111,15 @@ def test_the_published_settings_are_taken_but_for_those_given(
     assert {**expected, "epochs": 1}.items() <= stored["recipe"].items()
 
 
+def test_an_option_may_need_what_only_the_file_of_settings_says(lands: Path, tmp_path: Path) -> None:
+    (tmp_path / "found.toml").write_text("rank = 4\nepochs = 2\nvalidate_every = 1\nnegatives = 3\n")
+    words = ("--settings", tmp_path / "found.toml", "--patience", 2, "--negatives-power", 0.5)
+    ran = conjoin("train", lands, *words, "-o", tmp_path / "run", "--json")
+    assert ran.code == 0, ran.err
+    stored = json.loads((tmp_path / "run" / "run.json").read_text())["run"]["recipe"]
+    assert (stored["patience"], stored["validate_every"], stored["negatives_power"]) == (2, 1, 0.5)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -151,7 +151,8 @@ def train(
         "together": together,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    Recipe.from_mapping({name: value for name, value in given.items() if name != "rank"})
+    needed = {"validate_every": 1, "negatives": 1}  # what other options need may stand in a file that is not read yet
+    Recipe.from_mapping({**needed, **{name: value for name, value in given.items() if name != "rank"}})
     with Watcher().watching() as watcher:
         loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
     if n_unseen := len(loaded.unseen) + len(loaded.unseen_relations):
