@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from tests.serve.test_mine import graph_of, ids, predictor_of
 
 from conjoin.graph.graph import Split
@@ -27,3 +28,12 @@ def test_what_was_hidden_is_right(hide: tuple[Split, ...]) -> None:
     assert found.right.tolist() == [ids(graph, fact) in hidden for fact in expected]
     assert found.hidden == len(hidden)
     assert found.right.sum() > 0
+
+
+def test_facts_that_a_sharp_model_calls_impossible_have_a_logarithm() -> None:
+    predictor = predictor_of(graph_of())
+    with torch.no_grad():
+        predictor.model.entities.weight.mul_(1e3)
+    found = rehearse(predictor, ["valid"], n=10_000)
+    assert np.exp(found.value[-1]) == pytest.approx(0, abs=1e-300)
+    assert np.isfinite(found.value).all()

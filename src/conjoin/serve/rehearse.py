@@ -45,4 +45,5 @@ def rehearse(predictor: Predictor, hide: Sequence[Split], *, n: int, track: Trac
     entities, relations = graph.entities.index, graph.relations.index
     found = list(mine(Predictor(predictor.model, partly), n=n, track=track))
     right = [(entities[f.head], relations[f.relation], entities[f.tail]) in hidden for f in found]
-    return Rehearsal(np.log([f.plausibility for f in found]), np.array(right, dtype=np.float64), len(hidden))
+    plausible = np.maximum([f.plausibility for f in found], np.finfo(np.float64).tiny)  # a sharp model's may be 0
+    return Rehearsal(np.log(plausible), np.array(right, dtype=np.float64), len(hidden))
