@@ -16,20 +16,15 @@ from conjoin.model.model import Model
 from conjoin.model.rows import add_rows, with_room
 
 
-def penalties(squared_moduli: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Tensor:
-    """n3 · Σ m³ + f2 · Σ m² over all factors and coordinates of each question, (B,)."""
+def penalty(squared_moduli: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Tensor:
+    """n3 · Σ m³ + f2 · Σ m² over all factors and coordinates of a question, the mean of a batch."""
     total = torch.zeros_like(squared_moduli[0][:, 0])
     for squared in squared_moduli:
         if recipe.n3:
             total = total + recipe.n3 * squared.pow(1.5).sum(dim=1)
         if recipe.f2:
             total = total + recipe.f2 * squared.sum(dim=1)
-    return total
-
-
-def penalty(squared_moduli: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Tensor:
-    """The mean of the penalties of a batch."""
-    return penalties(squared_moduli, recipe).mean()
+    return total.mean()
 
 
 def loss(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
