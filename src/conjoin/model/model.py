@@ -28,6 +28,7 @@ class Model(nn.Module):
     >>> model = Model("complex-conj", 5, 2, rank=4, seed=0)
     >>> model.n_entities, model.n_relation_parameters, model.device.type
     (5, 16, 'cpu')
+    >>> model.check_graph("a graph of 5 entities", n_entities=5, n_relations=2)
     >>> h, r, t = torch.tensor([0, 1, 2]), torch.tensor([0, 1, 3]), torch.tensor([4, 4, 4])
     >>> model.query(h, r).shape, model.scores(h, r).shape
     (torch.Size([3, 8]), torch.Size([3, 5]))
