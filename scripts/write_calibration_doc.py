@@ -58,7 +58,7 @@ def section(run: Path) -> list[str]:
         f"Fitted on {default.about['facts']:,} validation facts ({default.about['own_curves']} own curves of "
         f"{2 * predictor.graph.n_relations}), measured on {default.measured['facts']:,} test facts, both directions.",
         "",
-        f"Ten best new answers of each question, {share:.1f} % of them the fact that was held out:",
+        f"Ten best new answers of each question, {share:.1f} % of them facts that were held out:",
         "",
         *table_of(shown),
         "",

@@ -78,17 +78,30 @@ def test_the_best_corruptions_are_all_there_and_a_few_stand_for_the_rest(monkeyp
     predictor = Predictor(conjoin.Model("complex", large.n_entities, 2, rank=4, scale=1.0), large)
     monkeypatch.setattr("conjoin.serve.calibrate.HARD", 5)
     monkeypatch.setattr("conjoin.serve.calibrate.EASY", 7)
-    sample = draw(predictor, "valid", Fitting())
-    for (h, r, _), scores, weight, shown in zip(
-        large.queries("valid").tolist(), sample.score, sample.weight, sample.shown, strict=True
-    ):
+    sample, asked = draw(predictor, "valid", Fitting()), large.queries("valid")
+    for (h, r, _), scores, weight, shown in zip(asked.tolist(), sample.score, sample.weight, sample.shown, strict=True):
         found, known, _ = predictor.scores(Asked(h, r, None))
         unknown = np.sort(np.delete(found, known))[::-1]
         assert scores[1:6] == pytest.approx(unknown[:5], abs=1e-4)
         assert (scores[6:] < scores[5]).all()
-        assert weight == pytest.approx([1.0] * 6 + [(len(unknown) - 5) / 7] * 7)
+        facts = ((asked[:, 0] == h) & (asked[:, 1] == r)).sum()
+        assert weight == pytest.approx([1.0, *[1 / facts] * 5, *[(len(unknown) - 5) / 7 / facts] * 7])
         assert shown.sum() == 10
         assert scores[shown].min() > scores[~shown].max()
+
+
+def test_a_question_with_several_facts_is_asked_once() -> None:
+    facts = [("a", "r", "b"), ("a", "r", "c"), ("b", "r", "c")]
+    graph = Graph.from_triples([("d", "r", "e"), ("e", "r", "e"), ("f", "r", "a")], facts)
+    predictor = Predictor(conjoin.Model("complex", 6, 1, rank=2, scale=1.0), graph)
+    sample = draw(predictor, "valid", Fitting())
+    asked = {question: 6 - len(graph.known.tails_of(*question)) for question in ((0, 0), (1, 0), (1, 1), (2, 1))}
+    assert (sample.weight[:, 0] == 1).all()
+    assert sample.weight[:, 1:].sum() == pytest.approx(sum(asked.values()))
+    assert sample.weight[:2, 1:].sum(axis=1) == pytest.approx([asked[0, 0] / 2] * 2)
+    prior = calibrate(predictor).about["prior"]
+    assert prior == pytest.approx(6 / (6 + sum(asked.values())))
+    assert draw(predictor, "valid", Fitting(ratio=1)).weight.tolist() == [[1, 1]] * 6
 
 
 @pytest.mark.parametrize("method", ["isotonic", "platt"])

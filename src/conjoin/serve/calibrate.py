@@ -34,8 +34,9 @@ class Sample(NamedTuple):
     """Candidates of the questions of a split, row by row; the fact itself stands in the first column.
 
     All are (questions, candidates) but `relation`, (questions,). `weight` is how many candidates each stands for, 0
-    where a question has no further candidate,
-    `share` is the model's own softmax probability, `shown` marks the candidates that a list of ten new answers shows.
+    where a question has no further candidate; a question with several facts has a row for each, whose other candidates
+    count for as much less. `share` is the model's own softmax probability, `shown` marks the candidates that a list of
+    ten new answers shows.
     """
 
     score: Reals
@@ -133,7 +134,11 @@ def draw(predictor: Predictor, split: Split, fitting: Fitting, *, track: Track =
         _draw(predictor, part, fitting, generator(fitting.seed, f"corruptions of {split}", number))
         for number, part in enumerate(track(parts, f"corrupt {split}", len(parts)))
     ]
-    return Sample(*(np.concatenate(column) for column in zip(*drawn, strict=True)))
+    sample = Sample(*(np.concatenate(column) for column in zip(*drawn, strict=True)))
+    if fitting.ratio is None:  # a question of several facts is there once for each, and is asked once
+        _, question, facts = np.unique(queries[:, :2], axis=0, return_inverse=True, return_counts=True)
+        sample.weight[:, 1:] /= facts[question.reshape(-1), None]
+    return sample
 
 
 def _draw(predictor: Predictor, queries: Ids, fitting: Fitting, chance: torch.Generator) -> Sample:
@@ -209,7 +214,7 @@ def measure(sample: Sample, calibration: Calibration) -> dict[str, Any]:
         p = reading()
         measured[name] = {"candidates": reliability(p.ravel(), truth.ravel(), sample.weight.ravel())}
         if calibration.about.get("ratio") is None:
-            measured[name]["shown"] = reliability(p[shown], truth[shown], np.ones(int(shown.sum())))
+            measured[name]["shown"] = reliability(p[shown], truth[shown], np.minimum(sample.weight, 1)[shown])
     return measured
 
 
