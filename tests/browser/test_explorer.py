@@ -134,6 +134,20 @@ def test_a_whole_fact_is_judged(visit: Visit) -> None:
     expect(card).to_contain_text("Rank among tails")
 
 
+def test_what_was_never_trained_is_said_beside_answers_and_facts(visit: Visit) -> None:
+    def strange(route: Route) -> None:
+        names = [{"name": f"Q{i}", "label": f"Isle {i}"} for i in range(5)]
+        few = names if "/ask?" in route.request.url else names[:1]
+        route.fulfill(json={**route.fetch().json(), "untrained": few})
+
+    visit.page.route(re.compile("/v1/(ask|score)[?]"), strange)
+    page = visit.open("ask?head=Italy&relation=borders")
+    said = page.get_by_text("Nothing is learned about")
+    expect(said).to_have_text("Nothing is learned about Isle 0, Isle 1, Isle 2 and 2 more: no training fact has them.")
+    page = visit.open("ask?head=Italy&relation=borders&tail=Austria")
+    expect(said).to_have_text("Nothing is learned about Isle 0: no training fact has it.")
+
+
 def test_a_misspelt_name_gets_its_reason_and_the_way_out(visit: Visit) -> None:
     visit.expected = "404"
     page = visit.open("ask?head=Frnace&relation=borders")

@@ -15,10 +15,13 @@ from tests.serve.served import error_of, little_run, talking
 
 import conjoin
 from conjoin.files import write_sealed
+from conjoin.graph.graph import Graph
 from conjoin.graph.patterns import cardinality
+from conjoin.model.model import Model
 from conjoin.serve.http import shapes
 from conjoin.serve.http.limits import Settings
 from conjoin.serve.http.reasons import Deadline
+from conjoin.serve.http.shelf import OpenRun, Shelf
 from conjoin.serve.predictor import Predictor
 from conjoin.study.folder import RunFolder
 
@@ -60,7 +63,7 @@ def test_answers_are_those_of_the_predictor(client: TestClient, predictor: Predi
     words = dict(zip(("head", "relation", "tail"), question, strict=True))
     by_get = got(client, "/v1/ask", **words, k=5)
     by_post = client.post("/v1/ask", json={"questions": [words], "k": 5}).json()
-    assert by_post["results"] == [{key: by_get[key] for key in ("asked", "question", "answers")}]
+    assert by_post["results"] == [{key: by_get[key] for key in ("asked", "question", "answers", "untrained")}]
     assert [a["entity"] for a in by_get["answers"]] == [a.entity for a in alone]
     for given, expected in zip(by_get["answers"], alone, strict=True):
         assert math.isclose(given["score"], expected.score, abs_tol=1e-5)
@@ -111,6 +114,29 @@ def test_scores(client: TestClient, predictor: Predictor) -> None:
     assert math.isclose(line["score"], expected.score, abs_tol=1e-5)
     assert line["tail"] == {"name": "Q1", "label": "Spain"}
     shapes.Scores.model_validate(by_get)
+
+
+def test_what_was_never_trained_is_said(tmp_path: Path) -> None:
+    graph = Graph.from_triples(
+        [("a", "r", "b"), ("b", "r", "c")], [("a", "rNEW", "b")], [("a", "r", "Q9")], labels={"Q9": "new"}
+    )
+    predictor = Predictor(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
+    settings = Settings(rate=1e6, burst=1e6)
+    run = OpenRun("own", RunFolder(tmp_path), predictor, weights="last", settings=settings)
+    entity, relation = {"name": "Q9", "label": "new"}, {"name": "rNEW", "label": "rNEW"}
+    with talking(settings=settings, shelf=Shelf([run])) as client:
+        assert got(client, "/v1/ask", head="a", relation="rNEW")["untrained"] == [relation, entity]
+        assert got(client, "/v1/ask", head="a", relation="r", candidates=["b"])["untrained"] == []
+        assert got(client, "/v1/ask", head="a", tail="new")["untrained"] == [entity, relation]
+        questions = [{"head": "a", "relation": "rNEW"}, {"head": "a", "relation": "r"}]
+        results = client.post("/v1/ask", json={"questions": questions, "candidates": ["b"]}).json()["results"]
+        assert [result["untrained"] for result in results] == [[relation], []]
+        assert got(client, "/v1/score", head="a", relation="r", tail="b")["untrained"] == []
+        triples = [{"head": head, "relation": "r", "tail": "new"} for head in "ab"]
+        assert client.post("/v1/score", json={"triples": triples}).json()["untrained"] == [entity]
+        described = got(client, "/openapi.json")["components"]["schemas"]
+        for shape in ("OneResult", "Result", "Scores"):
+            assert "no training fact" in described[shape]["properties"]["untrained"]["description"]
 
 
 def test_similar(client: TestClient, predictor: Predictor) -> None:

@@ -17,6 +17,7 @@ export interface Answered {
   readonly asked: Side;
   readonly question: Readonly<Record<Side, Named | null>>;
   readonly answers: readonly Answer[];
+  readonly untrained: readonly Named[];
 }
 export interface Scored extends Fact {
   readonly score: number;
@@ -24,6 +25,7 @@ export interface Scored extends Fact {
   readonly known: boolean;
   readonly probability: number | null;
 }
+export interface Judged { readonly scores: readonly Scored[]; readonly untrained: readonly Named[] }
 export interface Similar { readonly entity: string; readonly label: string; readonly score: number; readonly linked: boolean }
 export interface Direction { readonly mrr: number; readonly "hits@1": number; readonly "hits@10": number; readonly questions: number }
 export interface Pattern { readonly pattern: string; readonly other: Named; readonly support: number; readonly confidence: number }

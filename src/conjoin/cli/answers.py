@@ -164,13 +164,10 @@ def answer_report(
 
 
 def _untrained(predictor: Predictor, question: Question, answers: list[str]) -> list[str]:
-    from conjoin.serve.given import all_words, untrained
+    from conjoin.serve.given import question_words, untrained
 
-    graph = predictor.graph
-    head, relation, tail = (word or "?" for word in question)
-    asked = graph.relations if relation == "?" else graph.entities
-    found = [(asked, answer) for answer in answers]
-    return untrained(graph, [*all_words(graph, but="?")((head, relation, tail)), *found])
+    words = question_words(predictor.graph, question, answers)
+    return [place.names[i] for place, i in untrained(predictor.graph, words)]
 
 
 def _show_answers(question: Question, answers: list[Answer], least: float | None) -> None:
@@ -310,7 +307,7 @@ def score(
     sifted = opt.known_facts(file, given, all_words(predictor.graph), reading)
     scored = predictor.score(sifted.facts)
     words = (word for fact in sifted.facts for word in all_words(predictor.graph)(fact))
-    strange = untrained(predictor.graph, words)
+    strange = [place.names[i] for place, i in untrained(predictor.graph, words)]
     opt.say_untrained(strange, "these facts")
     if json:
         told = {"run": str(run), "scores": [asdict(line) for line in scored], "skipped": list(sifted.refused)}

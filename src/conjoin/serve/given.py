@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,8 @@ Fact = tuple[str, str, str]
 Word = tuple[Vocabulary, str]
 """A word, and where it must be found."""
 Words = Callable[[Fact], Iterable[Word]]
+Known = tuple[Vocabulary, int]
+"""A name by its id."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,21 @@ def all_words(graph: Graph, *, but: str | None = None) -> Callable[[Fact], list[
     return lambda fact: [(place, word) for place, word in zip(places, fact, strict=True) if word != but]
 
 
-def untrained(graph: Graph, words: Iterable[Word]) -> list[str]:
-    """Known names that occur in no training fact: nothing that a model says about them is learned."""
-    unseen = {graph.entities.kind: graph.unseen, graph.relations.kind: graph.unseen_relations}
+def question_words(graph: Graph, question: Sequence[str | None], answers: Iterable[str]) -> Iterator[Word]:
+    """What a question names, and its answers."""
+    head, relation, tail = (word or "?" for word in question)
+    yield from all_words(graph, but="?")((head, relation, tail))
+    asked = graph.relations if relation == "?" else graph.entities
+    yield from ((asked, answer) for answer in answers)
+
+
+def untrained(graph: Graph, words: Iterable[Word]) -> list[Known]:
+    """Known names that occur in no training fact, each once: nothing that a model says about them is learned."""
+    unseen = {graph.entities: graph.unseen, graph.relations: graph.unseen_relations}
     if not any(map(len, unseen.values())):
         return []
-    ids = {(place.kind, i): place.names[i] for place, word in words for i in place.matching(word)}
-    return [name for (kind, i), name in ids.items() if _among(unseen[kind], i)]
+    known = dict.fromkeys((place, i) for place, word in words for i in place.matching(word))
+    return [(place, i) for place, i in known if _among(unseen[place], i)]
 
 
 def sift(

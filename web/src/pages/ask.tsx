@@ -2,12 +2,12 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { PageProps } from "../app";
-import { get, type Answered, type Named, type Scored, type Side } from "../client";
+import { get, type Answered, type Judged, type Named, type Scored, type Side } from "../client";
 import { percent, plural, words } from "../numbers";
 import { Answers, matchedRanks } from "../parts/answers";
 import { Combobox } from "../parts/combobox";
 import { Explained } from "../parts/explained";
-import { Badge, RelationName } from "../parts/marks";
+import { Badge, RelationName, Untrained } from "../parts/marks";
 import { findEntities, findRelations } from "../parts/search";
 import { Starters } from "../parts/starters";
 import { Failure, Loading } from "../parts/states";
@@ -188,7 +188,7 @@ function One({ title, found, ...props }: OneProps): VNode {
 function Standing({ run, query, link, learn }: PageProps & { learn: (scored: Scored) => void }): VNode {
   const { head, relation, tail } = query;
   const parameters = { run: run.name, head, relation, tail };
-  const found = useRemote<{ scores: readonly Scored[] }>(JSON.stringify(parameters), (signal) => get("score", parameters, signal));
+  const found = useRemote<Judged>(JSON.stringify(parameters), (signal) => get("score", parameters, signal));
   const scored = found.value?.scores[0];
   useEffect(() => { if (scored) learn(scored); }, [scored]);
   if (found.state === "failed") return <Failure refusal={found.refusal} retry={found.retry} />;
@@ -204,6 +204,7 @@ function Standing({ run, query, link, learn }: PageProps & { learn: (scored: Sco
         <div><dt>Rank among tails</dt><dd>{scored.rank}</dd></div>
         <div><dt>Score</dt><dd>{scored.score.toFixed(2)}</dd></div>
       </dl>
+      <Untrained names={found.value?.untrained ?? []} />
       <Explained run={run.name} head={scored.head.name} relation={scored.relation.name} tail={scored.tail.name} link={link} />
       <p><a href={link("ask", { head, relation })}>What else could the tail be?</a></p>
     </section>

@@ -5,7 +5,7 @@ import type { Answer, Answered, Side } from "../client";
 import { percent, plural, words } from "../numbers";
 import { go } from "../route";
 import { Explained } from "./explained";
-import { Badge, Meter, Probability } from "./marks";
+import { Badge, Meter, Probability, Untrained } from "./marks";
 import { Nothing } from "./states";
 
 interface Props {
@@ -37,6 +37,7 @@ export function Answers({ answered, asked, of, query, link, ranks, confident, fa
   return (
     <>
       {calibrated && <p class="soft summary">{summary(answers.filter((answer) => !answer.known), isGuess, confident)}</p>}
+      <Untrained names={answered.untrained} />
       <ol class={`answers ${fading ? "fading" : ""}`}>
         {answers.map((answer, i) => {
           const fact = { head: question.head?.name, relation: question.relation?.name, tail: question.tail?.name, [asked]: answer.entity };

@@ -1,6 +1,9 @@
 /** Small signs that several pages share. */
 import type { VNode } from "preact";
+import type { Named } from "../client";
 import { percent, words } from "../numbers";
+
+const FEW = 3;
 
 export function Badge({ known, guess = false }: { known: boolean; guess?: boolean }): VNode {
   if (guess) return <span class="badge guess" title="The graph does not hold this fact, and its probability is below the chosen one">guess</span>;
@@ -28,4 +31,16 @@ export function Probability({ p }: { p: number }): VNode {
 export function RelationName({ name, label }: { name: string; label: string }): VNode {
   const read = words(label);
   return <span class="relation" title={read === name ? undefined : name}>{read}</span>;
+}
+
+/** What is said about names that no training fact has comes from first, random numbers. */
+export function Untrained({ names }: { names: readonly Named[] }): VNode | null {
+  if (names.length === 0) return null;
+  const more = names.length - FEW;
+  return (
+    <p class="soft summary">
+      Nothing is learned about {names.slice(0, FEW).map((one, i) => <span key={i}>{i > 0 && ", "}<b>{one.label}</b></span>)}
+      {more > 0 && ` and ${more} more`}: no training fact has {names.length === 1 ? "it" : "them"}.
+    </p>
+  );
 }

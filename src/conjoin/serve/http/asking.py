@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from conjoin.serve.given import Known, question_words, untrained
 from conjoin.serve.predictor import Answer, Predictor, Question
 
 STEPS = (16, 128, 1024)
@@ -28,20 +30,30 @@ class Asked:
         return self.relation is None, self.only_new, self.candidates, next(s for s in STEPS if self.k <= s)
 
 
-def answer_together(predictor: Predictor, questions: list[Asked]) -> list[list[Answer]]:
+class Answered(NamedTuple):
+    """The answers to a question, and what of both occurs in no training fact."""
+
+    answers: list[Answer]
+    untrained: list[Known]
+
+
+def answer_together(predictor: Predictor, questions: list[Asked]) -> list[Answered]:
     """The answers to each question, in order, the same as one by one."""
     groups: dict[Hashable, list[int]] = {}
     for place, question in enumerate(questions):
         groups.setdefault(question.company, []).append(place)
-    answers: list[list[Answer]] = [[] for _ in questions]
+    answered: dict[int, Answered] = {}
     for places in groups.values():
         group = [questions[place] for place in places]
+        asked = [Question(q.head, q.relation, q.tail) for q in group]
         found = predictor.ask_many(
-            [Question(q.head, q.relation, q.tail) for q in group],
+            asked,
             k=max(q.k for q in group),
             only_new=group[0].only_new,
             candidates=group[0].candidates,
         )
-        for place, best in zip(places, found, strict=True):
-            answers[place] = best[: questions[place].k]
-    return answers
+        for place, parts, best in zip(places, asked, found, strict=True):
+            answers = best[: questions[place].k]
+            words = question_words(predictor.graph, parts, (answer.entity for answer in answers))
+            answered[place] = Answered(answers, untrained(predictor.graph, words))
+    return [answered[place] for place in range(len(questions))]

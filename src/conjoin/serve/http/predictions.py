@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from conjoin.serve.given import all_words, untrained
 from conjoin.serve.http import limits, shapes
 from conjoin.serve.http.asking import Asked
 from conjoin.serve.http.replies import Refusal, Reply
@@ -46,8 +47,11 @@ def prediction_routes(shelf: Shelf) -> APIRouter:
             questions.append(Asked(**words, k=wanted.k, only_new=wanted.only_new, candidates=chosen.get(asked)))
             named = {p: None if (i := ids[p]) is None else run.named(vocabularies[p], i) for p in PLACES}
             found.append({"asked": asked, "question": named})
-        answers = await run.batcher.submit(questions)
-        return [{**about, "answers": list(map(_answer, best))} for about, best in zip(found, answers, strict=True)]
+        answered = await run.batcher.submit(questions)
+        return [
+            {**about, "answers": list(map(_answer, best)), "untrained": [run.named(*one) for one in strange]}
+            for about, (best, strange) in zip(found, answered, strict=True)
+        ]
 
     async def score_all(run: OpenRun, parts: list[shapes.TriplePart]) -> dict[str, Any]:
         entities, relations = run.graph.entities, run.graph.relations
@@ -55,8 +59,7 @@ def prediction_routes(shelf: Shelf) -> APIRouter:
         for part in parts:
             h, t = await shelf.find(entities, part.head), await shelf.find(entities, part.tail)
             triples.append((h, await shelf.find(relations, part.relation), t))
-        rows = await shelf.in_thread(scored, run, triples)
-        return {"run": run.name, "scores": rows}
+        return await shelf.in_thread(_judged, run, triples)
 
     @router.get("/ask", response_model=shapes.OneResult, summary="Ask one question with one unknown")
     async def ask(wanted: Annotated[shapes.OneQuestion, Query()]) -> Reply:
@@ -108,6 +111,13 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "known": answer.known,
         "probability": answer.probability,
     }
+
+
+def _judged(run: OpenRun, triples: list[tuple[int, int, int]]) -> dict[str, Any]:
+    rows = scored(run, triples)
+    facts = ((row["head"]["name"], row["relation"]["name"], row["tail"]["name"]) for row in rows)
+    strange = untrained(run.graph, (word for fact in facts for word in all_words(run.graph)(fact)))
+    return {"run": run.name, "scores": rows, "untrained": [run.named(*one) for one in strange]}
 
 
 def scored(run: OpenRun, triples: list[tuple[int, int, int]]) -> list[dict[str, Any]]:

@@ -136,6 +136,11 @@ class Named(BaseModel):
     label: str
 
 
+Untrained = Annotated[
+    list[Named], Field(description="Names in it that occur in no training fact: nothing is learned about them.")
+]
+
+
 class Entity(Named):
     degree: int
 
@@ -164,6 +169,7 @@ class Result(BaseModel):
     asked: Literal["head", "relation", "tail"]
     question: QuestionShape
     answers: list[AnswerShape]
+    untrained: Untrained
 
 
 class OneResult(Result):
@@ -187,6 +193,7 @@ class ScoreShape(Fact):
 class Scores(BaseModel):
     run: str
     scores: list[ScoreShape]
+    untrained: Untrained
 
 
 class SimilarShape(BaseModel):

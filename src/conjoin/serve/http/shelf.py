@@ -13,12 +13,12 @@ import numpy as np
 
 from conjoin.errors import did_you_mean
 from conjoin.graph.graph import Graph, Ids, Vocabulary
-from conjoin.serve.http.asking import Asked, answer_together
+from conjoin.serve.http.asking import Answered, Asked, answer_together
 from conjoin.serve.http.batching import Batcher
 from conjoin.serve.http.limits import Settings
 from conjoin.serve.http.replies import Refusal
 from conjoin.serve.http.watch import Watch
-from conjoin.serve.predictor import Answer, Predictor, open_run, reported_weights
+from conjoin.serve.predictor import Predictor, open_run, reported_weights
 from conjoin.study.folder import RunFolder
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class OpenRun:
     def __init__(self, name: str, folder: RunFolder, predictor: Predictor, *, weights: str, settings: Settings) -> None:
         self.name, self.folder, self.predictor, self.weights = name, folder, predictor, weights
         self._settings = settings
-        self.batcher: Batcher[Asked, list[Answer]] = Batcher(self.answer)
+        self.batcher: Batcher[Asked, Answered] = Batcher(self.answer)
 
     @property
     def graph(self) -> Graph:
@@ -41,7 +41,7 @@ class OpenRun:
         """Do answers carry a probability?"""
         return self.predictor.calibration is not None
 
-    def answer(self, questions: list[Asked]) -> list[list[Answer]]:
+    def answer(self, questions: list[Asked]) -> list[Answered]:
         return answer_together(self.predictor, questions)
 
     def observed_by(self, watch: Watch) -> None:
