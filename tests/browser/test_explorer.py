@@ -291,6 +291,19 @@ def test_a_study_says_what_is_more_than_chance_and_how_models_learnt(visit: Visi
     curves.get_by_text("Choose at least one model").wait_for()
 
 
+def test_learning_curves_of_few_epochs_name_whole_ones(visit: Visit) -> None:
+    def short(route: Route) -> None:
+        report = route.fetch().json()
+        for point in (point for cell in report["cells"] for point in cell["valid_mrr_by_epoch"]):
+            point["epoch"] //= 5
+        route.fulfill(json=report)
+
+    visit.page.route("**/v1/study?*", short)
+    page = visit.open("studies")
+    named = page.get_by_role("region", name="Learning curves").locator("svg > text")
+    expect(named).to_have_text(["0", "1", "2", "3", "epoch"])
+
+
 @pytest.mark.parametrize("visit", [{"color_scheme": "dark"}], indirect=True)
 def test_dark_follows_the_system_until_the_reader_chooses(visit: Visit) -> None:
     page = visit.open("relations")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.cli.commands import conjoin
+from tests.cli.commands import conjoin, write_lines
 
 from conjoin import Graph
 from conjoin.errors import GraphError, UsageError
@@ -87,3 +88,27 @@ def test_what_is_no_model_or_no_interpreter_is_said(tmp_path: Path) -> None:
         ran = conjoin("import", tmp_path, "atlas", "--pykeen", python, *out)
         assert (ran.code, reason in ran.err) == (2, True), ran.err
     assert not (tmp_path / "run").exists()
+
+
+def test_an_imported_run_keeps_the_first_thousand_bad_lines_of_its_graph(tmp_path: Path) -> None:
+    given = weights(4, reciprocal=False)
+    np.savez(tmp_path / "weights.npz", entities=given.entities, relations=given.relations)
+    about = {"version": "1", "entities": [*"dbca"], "relations": [*"sr"], "inverse": False, "epochs": 1}
+    (tmp_path / "about.json").write_text(json.dumps(about), encoding="utf-8")
+    python = tmp_path / "pykeen"
+    python.write_text(f'#!/bin/sh\ncp "{tmp_path}/weights.npz" "{tmp_path}/about.json" "$4"\n', encoding="utf-8")
+    python.chmod(0o755)
+    (tmp_path / "trained_model.pkl").touch()
+    (tmp_path / "training_triples").touch()
+    facts = tmp_path / "facts"
+    write_lines(facts / "train.tsv", [*TRAIN, *[("two", "cells")] * 1005])
+    write_lines(facts / "valid.tsv", TRAIN[:1])
+    write_lines(facts / "test.tsv", [("a", "", "b"), *TRAIN])
+    words = ("import", tmp_path, facts, "--pykeen", python, "-o", tmp_path / "run")
+    assert "train.tsv:5: wrong number of columns" in conjoin(*words).err
+    ran = conjoin(*words, "--on-error", "skip")
+    assert "1,005 bad lines skipped (wrong number of columns 1,005)" in ran.err, ran.err
+    kept = conjoin("inspect", tmp_path / "run/graph", "--json").json["bad_lines"]
+    assert [line.split(": ")[:2] for line in kept] == [
+        [f"{facts}/train.tsv:{5 + i}", "wrong number of columns"] for i in range(1000)
+    ]
