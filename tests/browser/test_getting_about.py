@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from tests.browser.seen import Visit, expect, query, until
 from tests.browser.test_explorer import answers
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
+
+LATE = 3_500
+"""Milliseconds beyond those in which a page that fetches nothing gives up looking for a place."""
 
 
 def test_back_leads_to_where_one_was_reading(visit: Visit) -> None:
@@ -19,6 +26,26 @@ def test_back_leads_to_where_one_was_reading(visit: Visit) -> None:
     until(page, "scrollY === 0")
     until(page, "document.activeElement.id === 'content'")
     page.go_back()
+    until(page, f"Math.abs(scrollY - {down}) < 3")
+
+
+def test_a_reload_leads_there_too_at_once_and_however_late_the_answers_come(visit: Visit) -> None:
+    page = visit.open("entity?name=France")
+    page.locator(".alike a").nth(11).wait_for()
+    page.locator(".alike a").last.scroll_into_view_if_needed()
+    down = page.evaluate("scrollY")
+    assert down > 100
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/v1/entity?*", hold)
+    page.reload()
+    until(page, lambda: bool(held), "the page asks for its entity")
+    page.wait_for_timeout(LATE)
+    assert page.evaluate("scrollY") == 0
+    held[0].fallback()
     until(page, f"Math.abs(scrollY - {down}) < 3")
 
 

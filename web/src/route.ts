@@ -11,8 +11,10 @@ export interface Route {
 type Wanted = Record<string, string | number | null | undefined>;
 
 const MOVED = "conjoin-moved";
+/** Milliseconds without anything being fetched, after which a page is as long as it gets. */
 const PATIENCE = 3000;
 const ROOT = new URL(".", document.baseURI);
+let finding = new AbortController();
 
 export function read(address: Location | URL = location): Route {
   const last = address.pathname.slice(ROOT.pathname.length).replace(/\/$/, "");
@@ -37,6 +39,7 @@ export function go(address: string, how: "push" | "replace" | "top" = "push"): v
   if (how === "replace") history.replaceState(history.state, "", address);
   else {
     keepPlace();
+    finding.abort();
     history.pushState(null, "", address);
   }
   dispatchEvent(new Event(MOVED));
@@ -54,12 +57,14 @@ export function useRoute(): Route {
     findPlace();
     addEventListener("popstate", back);
     addEventListener("scroll", scrolled, { passive: true });
+    addEventListener("beforeunload", keepPlace);
     addEventListener(MOVED, moved);
     document.addEventListener("click", followInside);
     return () => {
       clearTimeout(settle);
       removeEventListener("popstate", back);
       removeEventListener("scroll", scrolled);
+      removeEventListener("beforeunload", keepPlace);
       removeEventListener(MOVED, moved);
       document.removeEventListener("click", followInside);
     };
@@ -67,24 +72,26 @@ export function useRoute(): Route {
   return route;
 }
 
-/** Each entry of the history remembers how far down it was read. */
+/** Each entry of the history remembers how far down it was read; on the way there it already does. */
 function keepPlace(): void {
-  history.replaceState({ down: Math.round(scrollY) }, "");
+  if (finding.signal.aborted) history.replaceState({ down: Math.round(scrollY) }, "");
 }
 
-/** Scroll there once what is fetched again has made the page long enough, unless the reader is faster. */
+/** Scroll there once what is fetched again, however late, has made the page long enough, unless the reader is faster. */
 function findPlace(): void {
+  finding.abort();
+  const reader = (finding = new AbortController());
   const down = (history.state as { down?: number } | null)?.down ?? 0;
-  const [entry, until] = [location.href, performance.now() + PATIENCE];
-  const reader = new AbortController();
+  let until = performance.now() + PATIENCE;
   for (const touched of ["wheel", "touchstart", "keydown", "mousedown"]) addEventListener(touched, () => reader.abort(), { once: true, signal: reader.signal, passive: true });
   const look = (): void => {
     if (reader.signal.aborted) return;
+    const waits = down > 0 && document.querySelector(".loading") !== null;
+    if (waits) until = performance.now() + PATIENCE;
     const there = document.documentElement.scrollHeight - innerHeight >= down;
-    const over = location.href !== entry || performance.now() > until;
-    if (!there && !over) { requestAnimationFrame(look); return; }
     if (there) scrollTo(0, down);
-    reader.abort();
+    if (waits || (!there && performance.now() < until)) requestAnimationFrame(look);
+    else reader.abort();
   };
   requestAnimationFrame(look);
 }
