@@ -158,6 +158,48 @@ def test_a_table_of_properties_is_not_doubted(tmp_path: Path) -> None:
     assert not any("another order" in note for note in read_graph(path).notes)
 
 
+PEOPLE = ("Ann", "Bob", "Cid", "Dan")
+LINKS = [f"{a},{b},{i / 8}" for i, (a, b) in enumerate(zip(PEOPLE, (*PEOPLE[1:], "Ann"), strict=True))]
+
+
+def test_links_with_weights_are_pointed_out_however_few(tmp_path: Path) -> None:
+    from conjoin.graph.ingest.ingest import ingest
+
+    path = tmp_path / "links.csv"
+    for links in (LINKS[:2], LINKS, [f"n{i},n{i * j % 60},{i}e-{j}" for i in range(60) for j in (1, 7)]):
+        path.write_text("\n".join(links))
+        (note,) = [note for note in read_graph(path).notes if "source, target and weight" in note]
+        assert "--columns 0,2,1" in note
+    made = ingest([path], tmp_path / "graph", memory=1 << 30, threads=1)
+    assert note in made.notes
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["Ann,age,30", "Bob,age,31", "Ann,height,1.7"],
+        [*LINKS, "Ann,knows,Bob"],
+        ["0,1,2", "1,0,3", "2,1,0"],
+        ["Ann,Bob,0.5", "Ann,Cid,0.5", "Ann,Dan,1"],
+    ],
+)
+def test_numbers_alone_say_nothing_about_links(tmp_path: Path, rows: list[str]) -> None:
+    path = tmp_path / "facts.csv"
+    path.write_text("\n".join(rows))
+    assert not any("weight" in note for note in read_graph(path).notes)
+
+
+@pytest.mark.parametrize("first", ["source,target,weight", "Subject ID,Object ID,x", "time,from,what"])
+def test_words_of_a_header_are_pointed_out_however_few_facts_follow(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "links.csv"
+    path.write_text("\n".join([first, *LINKS]))
+    assert read(path, ReadOptions())[1].like_a_header == tuple(first.split(","))
+    path.write_text("\n".join([first, *LINKS, f"{first.split(',', maxsplit=1)[0]},likes,Ann"]))
+    assert read(path, ReadOptions())[1].like_a_header is None
+    path.write_text("\n".join(["weight,Ann,Bob", *LINKS]))
+    assert read(path, ReadOptions())[1].like_a_header is None
+
+
 def test_a_header_may_do_without_the_spaces_of_its_lines(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("head,relation,tail\na, r, b\nb, r, c\nc, r, a\n")
     (tmp_path / "valid.csv").write_text("b, r, a\n")

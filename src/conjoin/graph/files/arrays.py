@@ -137,10 +137,15 @@ def rows_of(file: Path) -> Iterator[Ids]:
             yield np.fromfile(stream, dtype, count * columns).reshape(count, columns)
 
 
+def entity_names(place: Path) -> PackedNames:
+    """The names of a folder that is being written, unread."""
+    return PackedNames(*(_mapped(place / file) for file in NAMES))
+
+
 def checksum_of(place: Path, relations: Sequence[str]) -> str:
     """`Graph.checksum` of a folder with arrays, in little memory."""
     digest = hashlib.sha256()
-    names = PackedNames(*(_mapped(place / file) for file in NAMES))
+    names = entity_names(place)
     for start in range(0, len(names), CHUNK_NAMES):
         digest.update(_prefixed(names, start, min(start + CHUNK_NAMES, len(names))))
     for name in relations:

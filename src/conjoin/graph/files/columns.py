@@ -40,6 +40,7 @@ ROLES = dict([pair for h, t in ENDS for pair in ((h, 0), (t, 2))] + [(r, 1) for 
 BESIDE = {"weight", "score", "confidence", "probability", "count", "timestamp", "time", "date", "year"}
 """What a column holds that is never one of the three."""
 ENDING = re.compile(r"[ _-]?(id|name|uri|iri)$")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 CHOOSE = "choose three with columns=(...) (--columns subject,verb,object)"
 DELIMITERS = ",;\t|"
 
@@ -96,24 +97,55 @@ def choose(where: str, names: Sequence[str], options: ReadOptions) -> Chosen:
     )
 
 
+def names_columns(cells: Sequence[str]) -> bool:
+    """Are two words of a line such as columns are called by, so that it may be a header though it lacks the third?"""
+    words = [_bare(cell) for cell in cells]
+    return sum(len(word) > 1 and (word in ROLES or word in BESIDE) for word in words) >= 2
+
+
 def doubts(
-    options: ReadOptions, files: Iterable[AnyPath], rows: Iterable[Ids], *, n_entities: int, n_relations: int
+    options: ReadOptions,
+    files: Iterable[AnyPath],
+    rows: Iterable[Ids],
+    *,
+    entities: Sequence[str],
+    relations: Sequence[str],
 ) -> tuple[str, ...]:
-    """Why ids (head, relation, tail) out of tables, given in pieces, look as if the columns stood in another order."""
-    chosen = options.columns is not None or not all(format_of(file) in TABLES for file in files)
-    if chosen or n_relations <= ENOUGH:
+    """Why ids (head, relation, tail) out of tables, given in pieces, look as if the columns were others."""
+    if options.columns is not None or not all(format_of(file) in TABLES for file in files):
         return ()
-    ends, facts = np.zeros((2, n_entities), dtype=bool), 0
+    ends, facts, weights = np.zeros((2, len(entities)), dtype=bool), 0, True
     for part in rows:
+        weights = weights and all(NUMBER.fullmatch(entities[i]) for i in np.unique(part[:, 2]).tolist())
+        if not weights and len(relations) <= ENOUGH:
+            return ()
         ends[0][part[:, 0]] = ends[1][part[:, 2]] = True
         facts += len(part)
+    if weights and (said := _linked(relations, (entities[i] for i in np.flatnonzero(ends[0]).tolist()))):
+        return (said,)
     heads, tails = ends.sum(axis=1).tolist()
+    n_entities, n_relations = len(entities), len(relations)
+    if n_relations <= ENOUGH:
+        return ()
     few_ends = n_relations > MORE * min(heads, tails) and n_relations > facts // OFTEN
     if not few_ends and n_relations <= min(n_entities, facts // 2):
         return ()
     return (
         f"{n_relations:,} relations in {facts:,} facts with {heads:,} heads and {tails:,} tails: do the columns "
         "stand in another order? If so, say which are head, relation and tail with columns=(...) (--columns 0,2,1)",
+    )
+
+
+def _linked(relations: Sequence[str], heads: Iterable[str]) -> str:
+    """The doubt about tails that are all numbers, where relations are heads too: links, each with its weight."""
+    known = {*relations}
+    shared = sum(name in known for name in heads)
+    if not shared or 2 * shared < len(known) or any(map(NUMBER.fullmatch, relations)):
+        return ""
+    return (
+        f"every tail is a number, and {shared:,} of the {len(relations):,} relations are heads too: are these source, "
+        "target and weight? A fact has a relation between its two ends, such as Ann,knows,Bob: put that in place of "
+        "the weight, and say which columns are head, relation and tail with columns=(...) (--columns 0,2,1)"
     )
 
 

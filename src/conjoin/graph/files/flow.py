@@ -21,7 +21,7 @@ from conjoin.errors import GraphError
 from conjoin.graph.files.parquet import read_parquet
 from conjoin.graph.files.rdf import blank_scope, read_ntriples, read_turtle
 from conjoin.graph.files.readers import read_added
-from conjoin.graph.files.report import ENOUGH, SAMPLES, ReadOptions, ReadReport, Sink, Triples
+from conjoin.graph.files.report import SAMPLES, ReadOptions, ReadReport, Sink, Triples
 from conjoin.graph.files.source import FORMATS, AnyPath, format_of, opened, without_mark
 from conjoin.graph.files.tables import FIRST, Layout, is_spaced, read_text_table
 from conjoin.progress import Track, silent
@@ -109,7 +109,7 @@ class FlowSink(Sink):
             self._often[place] += sum(pc.sum(pc.equal(column, name)).as_py() for column in where)
 
     def _like_a_header(self) -> tuple[str, ...] | None:
-        return self._first if self.taken >= ENOUGH and self._often == [1, 1, 1] else None
+        return self._first if self.taken >= self.enough and self._often == [1, 1, 1] else None
 
     def report(self) -> ReadReport:
         return replace(super().report(), triples=self.taken)

@@ -134,7 +134,8 @@ def _read_parts(
     for vocabulary in (graph.entities, graph.relations):
         if found := padded(vocabulary.names):
             notes.append(said_of_padded(vocabulary.kind, len(found), found, vocabulary.index))
-    notes += doubts(options, files.values(), [graph.train], n_entities=graph.n_entities, n_relations=graph.n_relations)
+    entities, relations = graph.entities.names, graph.relations.names
+    notes += doubts(options, files.values(), [graph.train], entities=entities, relations=relations)
     return replace(graph, notes=(*notes, *said, *said_of_relations), bad_lines=tuple(map(str, bad[:SAMPLES])))
 
 

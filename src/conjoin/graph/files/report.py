@@ -14,7 +14,7 @@ Column = int | str
 SAMPLES = 1000
 """Bad lines that are kept, each with its place and reason; of more only the number is known."""
 ENOUGH = 10
-"""Facts that a file has at least before its first line can stand out."""
+"""Facts that a file has at least before its first line can stand out, unless that has words of a header."""
 HOW_TO_SKIP = "Mend the line, or skip and count such lines with on_error='skip' (--on-error skip)."
 
 
@@ -175,6 +175,7 @@ class Sink:
         self.header: tuple[str, ...] | None = None
         self.choice = ""
         self.spaced: bool | None = None
+        self.enough = ENOUGH
         self._format = file_format
         self._names: dict[str, str] = {}
         self._problems: Counter[str] = Counter()
@@ -233,7 +234,7 @@ class Sink:
 
     def _like_a_header(self) -> tuple[str, ...] | None:
         """The first fact of a table, where its names occur in no other."""
-        if not self.may_lack_a_header or len(self.triples) < ENOUGH:
+        if not self.may_lack_a_header or len(self.triples) < self.enough:
             return None
         h, r, t = first = next(iter(self.triples))
         heads, relations, tails = self.triples.heads, self.triples.relations, self.triples.tails

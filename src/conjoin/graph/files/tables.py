@@ -11,7 +11,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Protocol
 
-from conjoin.graph.files.columns import CHOOSE, choose, is_header, other_delimiter
+from conjoin.graph.files.columns import CHOOSE, choose, is_header, names_columns, other_delimiter
 from conjoin.graph.files.report import ReadOptions, Sink
 
 QUOTED = re.compile(rb'"[^"]*"')
@@ -160,6 +160,8 @@ class Layout:
         """Look at the first line. Says whether it is a header."""
         self.begun = True
         if not _is_header(cells, sink.options):
+            if names_columns(cells):
+                sink.enough = 2
             return False
         chosen = choose(where, cells, sink.options)
         self.positions, self.width = chosen.positions, len(cells)

@@ -26,7 +26,7 @@ import numpy as np
 
 from conjoin.errors import ConjoinError, GraphError, UsageError
 from conjoin.files import sha256_of
-from conjoin.graph.files.arrays import checksum_of, rows_of
+from conjoin.graph.files.arrays import checksum_of, entity_names, rows_of
 from conjoin.graph.files.columns import doubts
 from conjoin.graph.files.folder import beside, split_files
 from conjoin.graph.files.rdf import blank_scope
@@ -246,7 +246,7 @@ def _make(sources: _Sources, plan: _Plan, stage: Path, engine: Engine, track: Tr
     for kind, names in (("entity", entities), ("relation", relations)):
         notes += [names.said_of_padded(kind)] if names.padded else []
     read = [file for files in sources.splits for file in files.values()]
-    notes += doubts(plan.options, read, rows_of(ids[0]), n_entities=entities.count, n_relations=relations.count)
+    notes += doubts(plan.options, read, rows_of(ids[0]), entities=entity_names(stage), relations=_relation_names(stage))
     repeated = sum(report.triples for report in reports) - sum(stored)
     if sources.given:
         for split, file in zip(SPLITS, ids, strict=True):
@@ -303,10 +303,14 @@ def _with_blank_nodes(reports: list[ReadReport], sources: _Sources, entities: Na
         yield replace(report, blank_nodes=entities.blank[blank_scope(scope)]) if rdf else report
 
 
-def _seal(stage: Path, name: str, notes: list[str], counts: Mapping[str, int], reports: tuple[ReadReport, ...]) -> None:
+def _relation_names(stage: Path) -> list[str]:
     import pyarrow.parquet as pq
 
-    relations = pq.ParquetFile(stage / "relations.parquet").read(["name"]).column(0).to_pylist()
+    found: list[str] = pq.ParquetFile(stage / "relations.parquet").read(["name"]).column(0).to_pylist()
+    return found
+
+
+def _seal(stage: Path, name: str, notes: list[str], counts: Mapping[str, int], reports: tuple[ReadReport, ...]) -> None:
     files = sorted(file.name for file in stage.iterdir() if file.is_file())
     write_record(
         stage,
@@ -317,7 +321,7 @@ def _seal(stage: Path, name: str, notes: list[str], counts: Mapping[str, int], r
             "notes": notes,
             "bad_lines": [str(bad) for report in reports for bad in report.samples][:SAMPLES],
             "counts": {key: counts[key] for key in ("entities", "relations", *SPLITS)},
-            "checksum": checksum_of(stage, relations),
+            "checksum": checksum_of(stage, _relation_names(stage)),
             "sources": [
                 {
                     "file": report.file,
