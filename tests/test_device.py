@@ -16,6 +16,7 @@ from conjoin.device import (
     matmul_precision,
     peak_bytes,
     reset_peak,
+    seconds_of,
     synchronize,
     threads_for,
 )
@@ -99,3 +100,9 @@ def test_pages_of_a_mapped_file_are_not_held(tmp_path: Path, monkeypatch: pytest
     assert held_bytes(CPU) - before < 32 << 20, "64 MiB were read, which the system can give up"
     own = np.ones(8 << 20, dtype=np.int64)
     assert held_bytes(CPU) - before > own.nbytes // 2
+
+
+def test_work_is_timed_after_it_has_warmed_up() -> None:
+    calls: list[int] = []
+    assert seconds_of(lambda: calls.append(1), CPU, times=3, warm=2) >= 0
+    assert len(calls) == 5

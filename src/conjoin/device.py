@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -102,6 +104,19 @@ def synchronize(device: torch.device) -> None:
     """Wait until a device has done what it was given, so that a clock can be read."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def seconds_of(work: Callable[[], object], device: torch.device, *, times: int = 7, warm: int = 2) -> float:
+    """Median seconds of `work` after `warm` times that do not count, the device waited for before and after."""
+    taken = []
+    for number in range(warm + times):
+        synchronize(device)
+        start = time.perf_counter()
+        work()
+        synchronize(device)
+        if number >= warm:
+            taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
 
 
 def reset_peak(device: torch.device) -> None:

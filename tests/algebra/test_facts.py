@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from tests.algebra.written import drawn, query, row
 from tests.oracle import quaternions
 from tests.oracle.specs import TIED_FIVE_STARS
 from torch import Tensor
@@ -16,25 +17,8 @@ K = 8
 BATCH = 5
 
 
-def drawn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.complex128, generator=torch.Generator().manual_seed(seed))
-
-
 def equal(found: Tensor, wanted: Tensor) -> None:
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
-
-
-def row(*slots: Tensor) -> Tensor:
-    """The stored row of complex slots: all real parts, then all imaginary parts."""
-    z = torch.cat(slots, dim=-1)
-    return torch.cat([z.real, z.imag], dim=-1)
-
-
-def query(text: str, h: Tensor, *slots: Tensor) -> Tensor:
-    """q as a complex tensor."""
-    form = parse(text)
-    q = form.query(row(h), form.unfold(row(*slots)))
-    return torch.complex(*q.chunk(2, dim=-1))
 
 
 def modulus(text: str, *slots: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
+from tests.algebra.written import drawn, row
 from torch import Tensor
 
 from conjoin.algebra.forms import FiveStar
@@ -24,15 +25,6 @@ from conjoin.algebra.orbits import (
 )
 
 K, ENTITIES = 3, 4
-
-
-def drawn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.complex128, generator=torch.Generator().manual_seed(seed))
-
-
-def row(*parts: Tensor) -> Tensor:
-    z = torch.cat(parts, dim=-1)
-    return torch.cat([z.real, z.imag], dim=-1)
 
 
 def matrices(form: FiveStar, stored: dict[str, Tensor]) -> dict[str, Tensor]:

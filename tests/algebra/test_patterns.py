@@ -6,27 +6,11 @@ import math
 
 import pytest
 import torch
+from tests.algebra.written import drawn, query
 from tests.oracle import quaternions
 from torch import Tensor
 
-from conjoin.algebra.notation import parse
-
 K, N = 4, 6
-
-
-def drawn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.complex128, generator=torch.Generator().manual_seed(seed))
-
-
-def row(*parts: Tensor) -> Tensor:
-    z = torch.cat(parts, dim=-1)
-    return torch.cat([z.real, z.imag], dim=-1)
-
-
-def query(text: str, h: Tensor, *slots: Tensor) -> Tensor:
-    form = parse(text)
-    q = form.query(row(h), form.unfold(row(*slots)))
-    return torch.complex(*q.chunk(2, dim=-1))
 
 
 def scores(text: str, entities: Tensor, *slots: Tensor) -> Tensor:

@@ -9,18 +9,24 @@ from tests.browser.seen import Visit, expect, query, until
 from tests.browser.test_explorer import answers
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Route
+    from playwright.sync_api import Page, Route
 
 LATE = 3_500
 """Milliseconds beyond those in which a page that fetches nothing gives up looking for a place."""
 
 
-def test_back_leads_to_where_one_was_reading(visit: Visit) -> None:
+def far_down(visit: Visit) -> tuple[Page, int]:
+    """A page that is read to its end, and how far down that is."""
     page = visit.open("entity?name=France")
     page.locator(".alike a").nth(11).wait_for()
     page.locator(".alike a").last.scroll_into_view_if_needed()
     down = page.evaluate("scrollY")
     assert down > 100
+    return page, down
+
+
+def test_back_leads_to_where_one_was_reading(visit: Visit) -> None:
+    page, down = far_down(visit)
     page.locator(".alike a").last.click()
     page.get_by_role("heading", level=1, name="France", exact=True).wait_for(state="detached")
     until(page, "scrollY === 0")
@@ -30,11 +36,7 @@ def test_back_leads_to_where_one_was_reading(visit: Visit) -> None:
 
 
 def test_a_reload_leads_there_too_at_once_and_however_late_the_answers_come(visit: Visit) -> None:
-    page = visit.open("entity?name=France")
-    page.locator(".alike a").nth(11).wait_for()
-    page.locator(".alike a").last.scroll_into_view_if_needed()
-    down = page.evaluate("scrollY")
-    assert down > 100
+    page, down = far_down(visit)
     held: list[Route] = []
 
     def hold(route: Route) -> None:

@@ -6,26 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.model.test_softmax import drawn, problems
 from torch import Tensor
 
 from conjoin.model.softmax import dense_softmax
 from conjoin.model.table import EntityTable
 from conjoin.model.tiled import CACHED, GRAIN, tile_rows, tiled_softmax
-
-
-def drawn(batch: int, entities: int, width: int, *, size: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    source = torch.Generator().manual_seed(seed)
-    q = torch.randn(batch, width, generator=source, dtype=torch.float64) * size
-    table = torch.randn(entities, width, generator=source, dtype=torch.float64)
-    return q, table, torch.randint(entities, (batch,), generator=source)
-
-
-@st.composite
-def problems(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, table and targets, from scores that are all alike to scores far apart."""
-    batch, entities, width = draw(st.integers(1, 9)), draw(st.integers(1, 40)), draw(st.integers(1, 6))
-    size = draw(st.sampled_from([1e-3, 1.0, 300.0]))
-    return drawn(batch, entities, width, size=size, seed=draw(st.integers(0, 10**6)))
 
 
 @settings(max_examples=80, deadline=None)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from conjoin.device import has_bf16_products, matmul_precision, synchronize
+from conjoin.device import has_bf16_products, matmul_precision, seconds_of
 
 TABLE_PASSES = 6
 """Read E for the scores, read E for dq, then read and write E and the Adagrad state once."""
@@ -74,16 +72,3 @@ def _product(size: int, dtype: torch.dtype, device: torch.device) -> Callable[[]
     left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     out = torch.empty_like(left)
     return lambda: torch.mm(left, right, out=out)
-
-
-def seconds_of(work: Callable[[], object], device: torch.device, *, times: int = 7, warm: int = 2) -> float:
-    """Median seconds of `work`, the device waited for before and after."""
-    taken = []
-    for number in range(warm + times):
-        synchronize(device)
-        start = time.perf_counter()
-        work()
-        synchronize(device)
-        if number >= warm:
-            taken.append(time.perf_counter() - start)
-    return statistics.median(taken)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from conjoin.device import matmul_precision, synchronize, threads_for
+from conjoin.device import matmul_precision, seconds_of, threads_for
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step
 from conjoin.model.model import Model
@@ -81,17 +78,6 @@ def _timed(entities: int, relations: int, setting: Setting, recipe: Recipe) -> t
     batch = examples(setting.batch)
     with matmul_precision(recipe.precision), threads_for(6 * setting.batch * model.entities.weight.numel()):
         (prepared,) = step.batches(batch)
-        seconds = _median(lambda: step(prepared), model.device)
-    return seconds, _median(lambda: rank(batch[:questions]), model.device) / len(batch[:questions])
-
-
-def _median(work: Callable[[], object], device: torch.device) -> float:
-    taken = []
-    for number in range(WARM_UP + TIMES):
-        synchronize(device)
-        start = time.perf_counter()
-        work()
-        synchronize(device)
-        if number >= WARM_UP:
-            taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
+        seconds = seconds_of(lambda: step(prepared), model.device, times=TIMES, warm=WARM_UP)
+    asked = batch[:questions]
+    return seconds, seconds_of(lambda: rank(asked), model.device, times=TIMES, warm=WARM_UP) / len(asked)

@@ -1,0 +1,25 @@
+"""Complex parameters drawn or written down, and what a form makes of them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from conjoin.algebra.notation import parse
+
+
+def drawn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.complex128, generator=torch.Generator().manual_seed(seed))
+
+
+def row(*slots: Tensor) -> Tensor:
+    """The stored row of complex slots: all real parts, then all imaginary parts."""
+    z = torch.cat(slots, dim=-1)
+    return torch.cat([z.real, z.imag], dim=-1)
+
+
+def query(text: str, h: Tensor, *slots: Tensor) -> Tensor:
+    """q as a complex tensor."""
+    form = parse(text)
+    q = form.query(row(h), form.unfold(row(*slots)))
+    return torch.complex(*q.chunk(2, dim=-1))
