@@ -1,58 +1,84 @@
-"""CPU seconds of a training step, ours and the plain statement in turn, one thread: python bench/cpu_step.py [CELL …]
+"""CPU seconds of a training step, ours and the plain statement in turn, one thread:
+
+    python bench/cpu_step.py [CELL …] [-o FILE.json]
 
 Counts the processor's time instead of the clock's, so that it says something on a busy machine too. Prints one JSON
-object per cell with the least and the median milliseconds of each.
+object per cell with the least and the median milliseconds of each and the load before, and keeps them in
+bench/results/cpu_step_<cores>cores_<date>.json.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import statistics
-import sys
 import time
+from datetime import date
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from conjoin.bench.cells import Cell, graph_of
 from conjoin.bench.plain import Plain, PlainTraining
 from conjoin.bench.training import recipe_of
+from conjoin.files import write_json
 from conjoin.learn.step import Step
 from conjoin.model.model import Model
 
+RESULTS = Path(__file__).resolve().parent / "results"
 CELLS = (
     "atlas/complex/32/200",
+    "atlas/complex-conj/32/200",
+    "atlas/5star/32/200",
     "atlas/5star-conj/32/200",
     "atlas/complex/100/1000",
     "atlas/5star-conj/100/1000",
     "fb15k-237/complex/100/1000",
+    "fb15k-237/complex/100/1000/bf16",
     "wn18rr/complex/100/1000",
 )
-BUDGET = 2e11
+BUDGET = 1e12
 """Floating-point operations to spend on a cell, about."""
+
+
+def measured(cell: Cell) -> dict[str, Any]:
+    """Least and median milliseconds of both, step by step in turn."""
+    load = os.getloadavg()[0]
+    graph, recipe = graph_of(cell.dataset), recipe_of(cell)
+    sizes = graph.n_entities, graph.n_relations
+    step = Step(Model(cell.form, *sizes, rank=cell.rank), recipe)
+    plain = PlainTraining(Plain(cell.form, *sizes, rank=cell.rank), lr=recipe.lr, n3=recipe.n3, batch=recipe.batch)
+    queries = torch.from_numpy(graph.queries("train"))
+    shuffled = queries[torch.randperm(len(queries), generator=torch.Generator().manual_seed(0))]
+    batches = [batch for batch in torch.split(shuffled, cell.batch) if len(batch) == cell.batch]
+    taken: dict[str, list[float]] = {"ours": [], "plain": []}
+    steps = max(4, min(200, int(BUDGET / (12 * cell.batch * sizes[0] * cell.rank))))
+    for number in range(1 + steps):
+        for name, work in (("ours", step), ("plain", plain.step)):
+            start = time.process_time()
+            work(batches[number % len(batches)])
+            taken[name].append(time.process_time() - start)
+    told = {name: [1e3 * min(s[1:]), 1e3 * statistics.median(s[1:])] for name, s in taken.items()}
+    shown = {name: [round(value, 2) for value in pair] for name, pair in told.items()}
+    return {"cell": str(cell), "steps": steps, "load_before": round(load, 1), "ms": shown}
 
 
 def main() -> None:
     """Measure the cells in turn."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cells", nargs="*", default=CELLS)
+    parser.add_argument("-o", "--out", type=Path)
+    chosen = parser.parse_args()
     torch.set_num_threads(1)
-    for word in sys.argv[1:] or CELLS:
-        cell = Cell.parse(word)
-        graph, recipe = graph_of(cell.dataset), recipe_of(cell)
-        sizes = graph.n_entities, graph.n_relations
-        step = Step(Model(cell.form, *sizes, rank=cell.rank), recipe)
-        plain = PlainTraining(Plain(cell.form, *sizes, rank=cell.rank), lr=recipe.lr, n3=recipe.n3, batch=recipe.batch)
-        queries = torch.from_numpy(graph.queries("train"))
-        shuffled = queries[torch.randperm(len(queries), generator=torch.Generator().manual_seed(0))]
-        batches = [batch for batch in torch.split(shuffled, cell.batch) if len(batch) == cell.batch]
-        taken: dict[str, list[float]] = {"ours": [], "plain": []}
-        steps = max(4, min(200, int(BUDGET / (12 * cell.batch * sizes[0] * cell.rank))))
-        for number in range(1 + steps):
-            for name, work in (("ours", step), ("plain", plain.step)):
-                start = time.process_time()
-                work(batches[number % len(batches)])
-                taken[name].append(time.process_time() - start)
-        told = {name: [1e3 * min(s[1:]), 1e3 * statistics.median(s[1:])] for name, s in taken.items()}
-        shown = {name: [round(value, 2) for value in pair] for name, pair in told.items()}
-        print(json.dumps({"cell": str(cell), "steps": steps, "ms": shown}), flush=True)
+    told = {"date": date.today().isoformat(), "cores": os.cpu_count(), "torch": torch.__version__}
+    cells = []
+    for word in chosen.cells:
+        cells.append(measured(Cell.parse(word)))
+        print(json.dumps(cells[-1]), flush=True)
+    out = chosen.out or RESULTS / f"cpu_step_{told['cores']}cores_{told['date']}.json"
+    write_json(out, {**told, "cells": cells})
 
 
 if __name__ == "__main__":

@@ -1,19 +1,24 @@
-"""Do numbers repeat, and what if not? python bench/threads.py [--threads 1 2] [--forms 5star]
+"""Do numbers repeat, and what if not? python bench/threads.py [--threads 1 2] [--forms 5star] [-o FILE.json]
 
 Trains the demo's forms on the atlas: twice with each number of threads, then with a single number of the weights moved
 to the next float32 after the first epoch, then from other seeds. Tells the test MRR of each, and whether the weights
-are bit for bit those of the first.
+are bit for bit those of the first, and keeps that in bench/results/threads_<cores>cores_<date>.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+from datetime import date
+from pathlib import Path
 
 import torch
 
 import conjoin
 from conjoin.cli.demo import FORMS, RANK, SETTINGS
+from conjoin.files import write_json
 
+RESULTS = Path(__file__).resolve().parent / "results"
 NUDGES, SEEDS = 3, 3
 """So many numbers that are off by one rounding, each in a training of its own, and so many other seeds."""
 
@@ -32,12 +37,13 @@ def trained(form: str, graph: conjoin.Graph, *, threads: int, seed: int = 0, nud
 
 
 def main() -> None:
-    """One line per form and change."""
+    """One line per form and change, and all of it as a file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--forms", nargs="+", default=list(FORMS))
+    parser.add_argument("-o", "--out", type=Path)
     chosen = parser.parse_args()
-    graph, few = conjoin.load("atlas"), chosen.threads[0]
+    graph, few, forms = conjoin.load("atlas"), chosen.threads[0], []
     for form in chosen.forms:
         once = {threads: [trained(form, graph, threads=threads) for _ in range(2)] for threads in chosen.threads}
         first = once[few][0]
@@ -47,8 +53,12 @@ def main() -> None:
             print(f"{form}: {threads} threads: MRR {a[0]:.4f}; again: {again}{beside}", flush=True)
         nudged = [trained(form, graph, threads=few, nudged=row)[0] for row in range(NUDGES)]
         seeds = [trained(form, graph, threads=few, seed=seed)[0] for seed in range(1, 1 + SEEDS)]
+        repeats = [{"threads": n, "mrr": a[0], "again": a == b, "as_first": a == first} for n, (a, b) in once.items()]
+        forms.append({"form": form, "threads": repeats, "nudged": nudged, "seeds": seeds})
         for what, mrrs in (("one number rounded otherwise", nudged), ("other seeds", seeds)):
             print(f"{form}: {what}: MRR {' '.join(f'{mrr:.4f}' for mrr in mrrs)}", flush=True)
+    told = {"date": date.today().isoformat(), "cores": os.cpu_count(), "torch": torch.__version__, "forms": forms}
+    write_json(chosen.out or RESULTS / f"threads_{told['cores']}cores_{told['date']}.json", told)
 
 
 if __name__ == "__main__":

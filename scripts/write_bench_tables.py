@@ -1,4 +1,4 @@
-"""Fill the tables of docs/ingest.md and docs/plan.md from bench/results: python scripts/write_bench_tables.py"""
+"""Fill the tables of some pages (PAGES) from bench/results: python scripts/write_bench_tables.py"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from conjoin.algebra.notation import form
+from conjoin.algebra.notation import SYMBOLS, form
 from conjoin.bench.growth import RELATIONS
 from conjoin.graph.named.catalogue import dataset
 from conjoin.plan.memory import Setting, Sizes, memory
@@ -16,7 +16,7 @@ from conjoin.plan.plan import sized
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
-PAGES = ("docs/ingest.md", "docs/plan.md")
+PAGES = ("docs/ingest.md", "docs/performance.md", "docs/plan.md", "docs/reproduce.md")
 BLOCK = re.compile(r"<!-- table: (?P<name>\w+) -->\n.*?<!-- /table -->", re.DOTALL)
 
 
@@ -131,9 +131,44 @@ def peaks_table() -> str:
     return "\n".join(lines)
 
 
+def cpu_step_table() -> str:
+    """One row per cell that bench/cpu_step.py measured last."""
+    lines = [
+        "| dataset | form | rank | batch | precision | ours, least | median | plain, least | median | load before |",
+        "|---|---|---:|---:|---|" + "---:|" * 5,
+    ]
+    for row in results("cpu_step_*.json")[-1]["cells"]:
+        times = [f"{value:.1f}" for name in ("ours", "plain") for value in row["ms"][name]]
+        lines.append("| " + " | ".join([*row["cell"].split("/"), *times, f"{row['load_before']:.1f}"]) + " |")
+    return "\n".join(lines)
+
+
+def threads_table() -> str:
+    """One row per form that bench/threads.py trained last: its test MRR after each change."""
+    forms = results("threads_*.json")[-1]["forms"]
+    columns = []
+    for place, first in enumerate(forms[0]["threads"]):
+        again = all(row["threads"][place]["again"] for row in forms)
+        count = f"{first['threads']} thread{'s' if first['threads'] > 1 else ''}"
+        columns.append(f"{count}, twice {'the same weights' if again else 'not the same'}")
+    columns += ["one weight moved", "other seeds"]
+    lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
+    for row in forms:
+        cells = [[each["mrr"]] for each in row["threads"]] + [row["nudged"], row["seeds"]]
+        told = [" ".join(f"{mrr:.4f}".lstrip("0") for mrr in mrrs) for mrrs in cells]
+        lines.append(f"| {SYMBOLS[row['form']]} | {' | '.join(told)} |")
+    return "\n".join(lines)
+
+
 def filled(text: str) -> str:
     """The text with every table as the results are now."""
-    tables = {"ingest": ingest_table, "plan": plan_table, "peaks": peaks_table}
+    tables = {
+        "ingest": ingest_table,
+        "plan": plan_table,
+        "peaks": peaks_table,
+        "cpu_step": cpu_step_table,
+        "threads": threads_table,
+    }
 
     def fill(block: re.Match[str]) -> str:
         return f"<!-- table: {block['name']} -->\n{tables[block['name']]()}\n<!-- /table -->"
