@@ -57,7 +57,7 @@ PAGE = """<!-- written by python bench/mining.py; change the words there -->
     conjoin mine RUN --relation borders -n 100
     conjoin mine RUN -n 1000 --out missing.csv      # .csv, .tsv or .parquet; written whole or not at all
 
-Scores of different relations do not compare, so facts are ordered by **plausibility**, the product of three chances:
+Scores of different relations do not compare. Facts are judged by **plausibility**, the product of three chances:
 
 * Is there one more tail at all? Of the head's kin with at least as many known tails, the share with more. Kin are the
   entities that take part in the same relations in the same roles, this relation aside. A city without a country
@@ -69,16 +69,19 @@ Scores of different relations do not compare, so facts are ordered by **plausibi
 Every entity may be a head. Known facts (train, valid and test) are left out, as are links of an entity to itself unless
 the relation has such in train. Of the two directions of a symmetric relation the better one is shown. Heads are scored
 in blocks of products, those with most room first: no fact is more plausible than its head has room, so that blocks with
-less room than the n-th best fact are passed over.
+less room than the n-th best fact are passed over. The most plausible come first, in a calibrated run the most probable.
 
 ## How many are right?
 
 Plausibility is no probability. `conjoin calibrate RUN` rehearses: it hides the facts of valid, on which the model was
 not trained, mines, and looks which of the mined facts are among them. That gives a curve from plausibility to the share
-that was right (isotonic, from the first 5,000 facts; what is less plausible counts as the last of these), and every
-mined fact its **probability**. Then it hides test instead and says how many of the first 100 were right, and how many
-the curve promises. `mine` adds up the probabilities of its own list. It is usually less than what the rehearsal found
-in a list as long: the facts that were hidden and found are known now and left out. What that does not tell:
+that was right, and every mined fact its **probability**. How plausible a fact must be differs by relation: where a head
+has many tails none of them gets much of the softmax. So each relation with at least 50 hidden facts (`--fewest`) is
+mined for by itself and has a curve of its own, the others share one. It is isotonic, of shares among 25 mined facts at
+a time, from ten facts for each that was hidden (500 to 5,000); what is less plausible counts as the last 25. Then it
+hides test instead and says how many of the first 100 were right, and how many the curves promise. `mine` adds up the
+probabilities of its own list. It is usually less than what the rehearsal found in a list as long: the facts that were
+hidden and found are known now and left out. What that does not tell:
 
 - Mined facts that are true, but in no split, count as wrong in the rehearsal. Where a graph lacks more than was hidden,
   more is right than said: `python examples/practice.py`, which keeps true facts back, shows by how much.

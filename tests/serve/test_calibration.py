@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import conjoin
 from conjoin.errors import RunError, UsageError
 from conjoin.graph.graph import Graph
-from conjoin.serve.calibrate import Fitting, Sample, calibrate, draw, fit, measure, reliability
+from conjoin.serve.calibrate import SHALLOWEST, Fitting, Sample, calibrate, draw, fit, fit_mined, measure, reliability
 from conjoin.serve.calibration import Calibration, Sigmoid, Steps, read_calibration, write_calibration
 from conjoin.serve.export import export
 from conjoin.serve.mine import mine
 from conjoin.serve.predictor import Asked, Predictor, open_run
-from conjoin.serve.rehearse import rehearse
+from conjoin.serve.rehearse import Rehearsal, Stage, rehearse
 from conjoin.study.folder import RunFolder
 
 pytest.importorskip("sklearn", reason="fitting a calibration needs scikit-learn: pip install 'conjoin[calibrate]'")
@@ -171,18 +171,44 @@ def test_calibrated_probabilities_are_more_reliable_than_scores(run: Path) -> No
 
 
 def test_mined_facts_have_the_probability_of_a_rehearsal(own_run: RunFolder, graph: Graph) -> None:
+    """`next` has a curve of its own: what was right among its own mined facts, not among those of all relations."""
     calibration = calibrate(open_run(own_run.path), SMALL)
+    half, following = (graph.relations.index[name] for name in ("half", "next"))
+    assert list(calibration.mined_own) == [following]
+    stage = Stage(open_run(own_run.path), ["valid"])
+    for r, hidden in ((half, 3), (following, 10)):
+        found, curve = stage.first(SHALLOWEST, relations=[r]), calibration.mined_curve(r)
+        assert curve is not None
+        assert curve(found.value).sum() == pytest.approx(found.right.sum(), rel=0.01)
+        assert 0 < found.right.sum() <= hidden
     write_calibration(own_run, graph, calibration, weights="last")
-    facts = list(mine(open_run(own_run.path), n=1000))
-    assert calibration.mined is not None
-    assert [fact.probability for fact in facts] == calibration.mined(np.log([f.plausibility for f in facts])).tolist()
-    hidden_valid = rehearse(open_run(own_run.path), ["valid"], n=1000)
-    assert calibration.mined(hidden_valid.value).sum() == pytest.approx(hidden_valid.right.sum(), rel=0.02)
-    hidden_test = rehearse(open_run(own_run.path), ["test"], n=100)
+    predictor = open_run(own_run.path)
+    for fact in mine(predictor, n=1000):
+        curve = calibration.mined_curve(graph.relations.index[fact.relation])
+        assert curve is not None
+        assert fact.probability == curve(np.log([fact.plausibility]))[0]
+    hidden_test = rehearse(predictor, ["test"], n=100)
     measured = calibration.measured["mined"]
     assert (measured["first"], measured["hidden"]) == (100, 13)
     assert measured["right"] == hidden_test.right.sum()
-    assert measured["said"] == pytest.approx(calibration.mined(hidden_test.value).sum())
+    assert measured["said"] == pytest.approx(hidden_test.said.sum())
+
+
+def test_a_few_wrong_facts_at_the_end_do_not_make_all_that_follow_impossible(
+    monkeypatch: pytest.MonkeyPatch, graph: Graph, run: Path
+) -> None:
+    """Every second mined fact is right but the last three: what is less plausible is right as often as the last 25."""
+    right = np.array([*([1.0, 0.0] * 98), 1.0, 0.0, 0.0, 0.0])
+
+    def first(_: Stage, n: int, *, relations: list[int]) -> Rehearsal:
+        value = -np.arange(200.0)
+        return Rehearsal(value, np.full(200, relations[0]), right, value, 98)
+
+    monkeypatch.setattr(Stage, "first", first)
+    curve, own = fit_mined(open_run(run), 50)
+    assert own == {}
+    assert curve is not None
+    assert curve(np.array([-1000.0]))[0] == right[-25:].mean()
 
 
 def test_measured_on_what_is_shown() -> None:
@@ -212,7 +238,8 @@ def test_answers_of_a_calibrated_run_have_a_probability(own_run: RunFolder, grap
     export(own_run.path, tmp_path / "bundle")
     assert open_run(tmp_path / "bundle").ask("n00", "next") == predictor.ask("n00", "next")
     content = json.loads(file.read_text())
-    assert set(content) == {"run", "weights", "about", "measured", "pooled", "relations", "mined", "sha256"}
+    mined = ("mined", "mined_relations")
+    assert set(content) == {"run", "weights", "about", "measured", "pooled", "relations", *mined, "sha256"}
 
 
 def test_a_calibration_that_is_damaged_or_of_another_run_is_refused(own_run: RunFolder, graph: Graph) -> None:

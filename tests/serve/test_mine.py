@@ -17,7 +17,7 @@ import torch
 from conjoin.errors import Diverged, UnknownName, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.model.model import Model
-from conjoin.serve.calibration import Calibration, Sigmoid
+from conjoin.serve.calibration import Calibration, Sigmoid, Steps
 from conjoin.serve.mine import Mined, mine, write_mined
 from conjoin.serve.predictor import Predictor
 from conjoin.serve.room import Rooms
@@ -84,6 +84,38 @@ def test_mining_is_brute_force(monkeypatch: pytest.MonkeyPatch, seed: int, relat
         assert fact.score == pytest.approx(scored.score)
         assert fact.label == scored.label
         assert fact.probability is None
+
+
+CURVES = Calibration(
+    Sigmoid(1.0, 0.0),
+    {},
+    mined=Steps(np.array([-3.0, -2.5, -0.2]), np.array([0.01, 0.01, 0.9])),
+    mined_own={
+        1: Steps(np.array([-8.0, -6.0, -5.0, -2.0]), np.array([0.1, 0.3, 0.3, 0.5])),
+        2: Sigmoid(0.3, 0.0),
+    },
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("relation", [None, "r0", "r1", "r2"])
+@pytest.mark.parametrize("n", [1, 15, 48, 10_000])
+def test_calibrated_the_most_probable_come_first(
+    monkeypatch: pytest.MonkeyPatch, seed: int, relation: str | None, n: int
+) -> None:
+    """Relations have curves of their own, with steps on which only plausibility decides."""
+    monkeypatch.setattr("conjoin.serve.mine.BLOCK", 3)
+    predictor = predictor_of(graph_of(seed), calibration=CURVES)
+    wanted = range(3) if relation is None else [int(relation[1])]
+    probable = [
+        (float(curve(np.log([value]))[0]), value, fact)
+        for value, fact in brute_force(predictor, wanted)
+        if (curve := CURVES.mined_curve(fact[1])) is not None
+    ]
+    expected = sorted(probable, key=lambda found: found[:2], reverse=True)[:n]
+    found = list(mine(predictor, relation=relation, n=n))
+    assert [fact.probability for fact in found] == pytest.approx([probability for probability, _, _ in expected])
+    assert [ids(predictor.graph, fact) for fact in found] == [fact for _, _, fact in expected]
 
 
 def test_heads_without_room_are_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,9 +76,10 @@ def mine(
 ) -> None:
     """Find the most plausible facts that the graph does not hold.
 
-    Ordered by plausibility: the chance that the head has one more such fact, times the softmax over its new tails.
-    After `conjoin calibrate` each has a probability: the share of such facts that were among those of valid when these
-    were hidden. If the graph lacks more facts than valid holds, more are right; if it lacks less, fewer.
+    Plausibility is the chance that the head has one more such fact, times the softmax over its new tails. After
+    `conjoin calibrate` each has a probability, which orders the list: the share of such facts of its relation that were
+    among those of valid when these were hidden. If the graph lacks more facts than valid holds, more are right; if it
+    lacks less, fewer.
 
     \b
     conjoin mine runs/atlas --relation borders -n 20

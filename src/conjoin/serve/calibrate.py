@@ -15,7 +15,7 @@ from conjoin.model.initial import generator
 from conjoin.progress import Track, silent
 from conjoin.serve.calibration import Calibration, Curve, Reals, Sigmoid, Steps
 from conjoin.serve.predictor import Marks, Predictor
-from conjoin.serve.rehearse import rehearse
+from conjoin.serve.rehearse import Stage, rehearse
 
 Method = Literal["isotonic", "platt"]
 FEWEST = 50
@@ -23,8 +23,13 @@ FEWEST = 50
 HARD, EASY = 50, 50
 """Against all entities: so many best-scored corruptions of each fact, and so many of the rest that stand for it."""
 SHOWN = 10
-MINED, DEEPEST = 100, 5000
-"""Mined facts that are measured, and those that their curve is fitted on; what is less plausible counts as the last."""
+MINED = 100
+"""Mined facts that are measured."""
+DEEP, SHALLOWEST, DEEPEST = 10, 500, 5000
+"""A curve of mined facts is fitted on so many for each that was hidden, within these limits; what is less plausible
+counts as the last of them."""
+TOGETHER = 25
+"""Mined facts are judged by so many at a time: of the last three, all wrong, nothing follows about those below."""
 BINS = 10
 LEAST = 1e-6
 """No probability is smaller, and in the log loss none is nearer to 1: one surprise should not make it infinite."""
@@ -106,23 +111,39 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
     }
     fitted = Calibration(pooled, own, about)
     measured = measure(draw(predictor, "test", chosen, track=track), fitted) if len(predictor.graph.test) else {}
-    mined = _fit_mined(predictor, track)
+    mined, mined_own = fit_mined(predictor, chosen.fewest, track=track)
+    whole = Calibration(pooled, own, about, measured, mined, mined_own)
     if measured and mined:
-        measured["mined"] = measure_mined(predictor, mined, track=track)
-    return Calibration(pooled, own, about, measured, mined)
+        measured["mined"] = measure_mined(Predictor(predictor.model, predictor.graph, calibration=whole), track=track)
+    return whole
 
 
-def _fit_mined(predictor: Predictor, track: Track) -> Curve | None:
-    """From plausibility to the share of mined facts that are right, where valid was hidden."""
-    found = rehearse(predictor, ["valid"], n=DEEPEST, track=track)
-    return fit(found.value, found.right, np.ones_like(found.value), "isotonic") if len(found.value) else None
+def fit_mined(predictor: Predictor, fewest: int, *, track: Track = silent) -> tuple[Curve | None, dict[int, Curve]]:
+    """From plausibility to the share of mined facts that are right, where valid was hidden.
+
+    Relations with enough hidden facts have a curve each; the first one is for the others together, or for all where
+    there are no others. How plausible a fact has to be differs by relation, so they are mined for one by one.
+    """
+    graph = predictor.graph
+    stage = Stage(Predictor(predictor.model, graph), ["valid"])
+    hidden = np.bincount(graph.valid[:, 1], minlength=graph.n_relations)
+    enough = np.flatnonzero(hidden >= fewest).tolist()
+    others = np.flatnonzero(hidden < fewest).tolist() or list(range(graph.n_relations))
+    curves: list[Curve | None] = []
+    groups = [others, *([r] for r in enough)]
+    for group in track(groups, "rehearse", len(groups)):
+        found = stage.first(int(np.clip(DEEP * hidden[group].sum(), SHALLOWEST, DEEPEST)), relations=group)
+        parts = np.array_split(found.right, max(1, len(found.right) // TOGETHER))
+        share = np.concatenate([np.full_like(part, part.sum() / max(1, len(part))) for part in parts])
+        curves.append(fit(found.value, share, np.ones_like(share), "isotonic") if len(share) else None)
+    return curves[0], {r: curve for r, curve in zip(enough, curves[1:], strict=True) if curve is not None}
 
 
-def measure_mined(predictor: Predictor, curve: Curve, *, track: Track = silent) -> dict[str, Any]:
-    """Where test is hidden: of the first mined facts, how many are right, and how many the curve says."""
+def measure_mined(predictor: Predictor, *, track: Track = silent) -> dict[str, Any]:
+    """Where test is hidden: of the first mined facts, how many are right, and how many the calibration says."""
     found = rehearse(predictor, ["test"], n=MINED, track=track)
-    said = curve(found.value).sum() if len(found.value) else 0.0
-    return {"first": len(found.value), "right": int(found.right.sum()), "said": float(said), "hidden": found.hidden}
+    said = float(found.said.sum())
+    return {"first": len(found.value), "right": int(found.right.sum()), "said": said, "hidden": found.hidden}
 
 
 def draw(predictor: Predictor, split: Split, fitting: Fitting, *, track: Track = silent) -> Sample:
@@ -132,7 +153,7 @@ def draw(predictor: Predictor, split: Split, fitting: Fitting, *, track: Track =
     parts = [queries[start : start + size] for start in range(0, len(queries), size)]
     drawn = [
         _draw(predictor, part, fitting, generator(fitting.seed, f"corruptions of {split}", number))
-        for number, part in enumerate(track(parts, f"corrupt {split}", len(parts)))
+        for number, part in enumerate(track(parts, f"compare {split}", len(parts)))
     ]
     sample = Sample(*(np.concatenate(column) for column in zip(*drawn, strict=True)))
     if fitting.ratio is None:  # a question of several facts is there once for each, and is asked once
@@ -185,7 +206,8 @@ def fit(scores: Reals, truth: Reals, weight: Reals, method: Method) -> Curve:
     there = weight > 0
     x, y, w = scores[there], truth[there], weight[there]
     if method == "isotonic":
-        most = (y.sum() + 1) / (y.sum() + 2)
+        facts = (w * y).sum()
+        most = (facts + 1) / (facts + 2)
         steps = IsotonicRegression(y_min=LEAST, y_max=most, out_of_bounds="clip").fit(x, y, sample_weight=w)
         return Steps(np.asarray(steps.X_thresholds_, np.float64), np.asarray(steps.y_thresholds_, np.float64))
     if y.all():

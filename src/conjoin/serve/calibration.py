@@ -33,6 +33,10 @@ class Curve(Protocol):
 
     def __call__(self, scores: Reals) -> Reals: ...
 
+    def reach(self, probability: float) -> tuple[float, float]:
+        """Scores up to the first are less probable, scores up to the second are not more probable."""
+        ...
+
     def to_json(self) -> dict[str, Any]: ...
 
 
@@ -45,6 +49,16 @@ class Steps:
 
     def __call__(self, scores: Reals) -> Reals:
         return np.interp(scores, self.scores, self.probabilities)
+
+    def reach(self, probability: float) -> tuple[float, float]:
+        """The last scores of steps below the probability, and of steps not above it.
+
+        >>> Steps(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.1, 0.4, 0.4, 0.9])).reach(0.4)
+        (0.0, 2.0)
+        """
+        last = [-np.inf, *self.scores[:-1].tolist(), np.inf]
+        less, not_more = (int(np.searchsorted(self.probabilities, probability, side)) for side in ("left", "right"))
+        return last[less], last[not_more]
 
     def to_json(self) -> dict[str, Any]:
         return {"scores": self.scores.tolist(), "probabilities": self.probabilities.tolist()}
@@ -60,6 +74,17 @@ class Sigmoid:
     def __call__(self, scores: Reals) -> Reals:
         return 1 / (1 + np.exp(-np.clip(self.slope * np.asarray(scores, np.float64) + self.intercept, -700, 700)))
 
+    def reach(self, probability: float) -> tuple[float, float]:
+        """One score, a little too small for the sake of rounding.
+
+        >>> Sigmoid(2.0, 1.0).reach(0.5)[0]
+        -0.500001
+        """
+        if self.slope <= 0 or not 0 < probability < 1:
+            return -np.inf, -np.inf
+        score = float((np.log(probability) - np.log1p(-probability) - self.intercept) / self.slope) - 1e-6
+        return score, score
+
     def to_json(self) -> dict[str, Any]:
         return {"slope": self.slope, "intercept": self.intercept}
 
@@ -68,7 +93,8 @@ class Sigmoid:
 class Calibration:
     """One curve for all, and own curves by relation number (reciprocals, which ask for heads, behind n_relations).
 
-    `mined` is for facts that nobody asked for, from the logarithm of plausibility (`conjoin.serve.mine`).
+    `mined` is for facts that nobody asked for, from the logarithm of plausibility (`conjoin.serve.mine`), with own
+    curves in `mined_own`.
     `about` says how the curves were fitted, `measured` how reliable they are.
     """
 
@@ -77,6 +103,7 @@ class Calibration:
     about: Mapping[str, Any] = field(default_factory=dict)
     measured: Mapping[str, Any] = field(default_factory=dict)
     mined: Curve | None = None
+    mined_own: Mapping[int, Curve] = field(default_factory=dict)
 
     def probabilities(self, relations: Ids, scores: Reals) -> Reals:
         """Of scores of facts with these relations, both of shape (n,)."""
@@ -85,6 +112,10 @@ class Calibration:
             here = relations == r
             found[here] = self.own.get(r, self.pooled)(scores[here])
         return found
+
+    def mined_curve(self, r: int) -> Curve | None:
+        """Of mined facts of a relation, where the calibration has such curves."""
+        return self.mined_own.get(r, self.mined)
 
 
 def write_calibration(folder: RunFolder, graph: Graph, calibration: Calibration, *, weights: str) -> Path:
@@ -104,6 +135,9 @@ def write_calibration(folder: RunFolder, graph: Graph, calibration: Calibration,
             "pooled": calibration.pooled.to_json(),
             "relations": relations,
             "mined": calibration.mined.to_json() if calibration.mined else None,
+            "mined_relations": {
+                graph.relations.names[r]: curve.to_json() for r, curve in sorted(calibration.mined_own.items())
+            },
         },
     )
     return path
@@ -126,7 +160,11 @@ def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibrati
             for direction, curve in curves.items()
         }
         mined = _curve(stored["mined"]) if stored.get("mined") else None
-        return Calibration(_curve(stored["pooled"]), own, dict(stored["about"]), dict(stored["measured"]), mined)
+        mined_own = {
+            graph.relations.index[name]: _curve(curve) for name, curve in stored.get("mined_relations", {}).items()
+        }
+        about, measured = dict(stored["about"]), dict(stored["measured"])
+        return Calibration(_curve(stored["pooled"]), own, about, measured, mined, mined_own)
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise RunError(
             f"{path} cannot be used ({error!r}): delete it and calibrate again (conjoin calibrate)"

@@ -4,7 +4,7 @@ Scores of different relations, even of different heads, do not compare. Facts ar
 of two chances. Is there a further tail at all (`conjoin.serve.room`)? If so, is it t? The softmax over all tails that
 would be new. Where the fact's reverse is known, a third: how often this relation holds both ways. Plausibility is no
 probability; a calibrated run knows how many facts of such plausibility were right in a rehearsal
-(`conjoin.serve.rehearse`).
+(`conjoin.serve.rehearse`), relation by relation, and orders facts by that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HOPELESS = 1e-6
 
 @dataclass(frozen=True)
 class Mined:
-    """A fact that is not in the graph, in order of plausibility.
+    """A fact that is not in the graph, in order of probability and plausibility.
 
     `probability` is the share of facts of such plausibility that were right in a rehearsal: those of valid were hidden
     and to be found. None without a calibration.
@@ -87,24 +87,34 @@ def write_mined(path: Path, facts: Sequence[Mined]) -> None:
             writer.writerows(rows)
 
 
-class _Found(NamedTuple):
-    """Candidates as columns, best first: log plausibility, score, and the fact as ids (n, 3)."""
+class Found(NamedTuple):
+    """Facts as columns, best first: what orders them, log plausibility, score, and ids (n, 3).
 
+    The order is that of the probability, or of log plausibility where there is none.
+    """
+
+    order: Tensor
     value: Tensor
     score: Tensor
     fact: Tensor
 
-    def best(self, n: int) -> _Found:
-        order = self.value.argsort(descending=True, stable=True)[:n]
-        return _Found(self.value[order], self.score[order], self.fact[order])
+    def best(self, n: int) -> Found:
+        """The first n by order; equals by value."""
+        places = self.value.argsort(descending=True, stable=True)
+        return self.at(places[self.order[places].argsort(descending=True, stable=True)][:n])
 
-    def with_more(self, more: _Found) -> _Found:
-        return _Found(*(torch.cat(pair) for pair in zip(self, more, strict=True)))
+    def at(self, places: Tensor) -> Found:
+        """The facts at these places."""
+        return Found(*(column[places] for column in self))
+
+    def with_more(self, more: Found) -> Found:
+        """Both, in no order."""
+        return Found(*(torch.cat(pair) for pair in zip(self, more, strict=True)))
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A relation and some heads, small enough to be scored against all entities at once."""
+    """A relation and some heads, small enough to be scored against all entities at once; most room first."""
 
     r: int
     heads: Ids
@@ -120,14 +130,11 @@ def mine(
     min_probability: float = 0.0,
     track: Track = silent,
 ) -> Iterator[Mined]:
-    """The n most plausible missing facts of a relation, or of all relations, best first.
+    """The n most probable missing facts of a relation, or of all relations, best first.
 
-    Every entity may be a head. It is linked to itself only by relations that do so in train, and of the two
-    directions of a symmetric relation the better one is shown. `min_probability` leaves out facts with a smaller
-    probability; without a calibration, with a smaller plausibility.
-
-    Heads are scored in blocks, those with most room first: no fact is more plausible than its head has room, so blocks
-    with less room than the n-th best fact are passed over.
+    Without a calibration the most plausible ones. Every entity may be a head. It is linked to itself only by relations
+    that do so in train, and of the two directions of a symmetric relation the better one is shown. `min_probability`
+    leaves out facts with a smaller probability; without a calibration, with a smaller plausibility.
 
     >>> from conjoin.graph.graph import Graph
     >>> from conjoin.model.model import Model
@@ -140,24 +147,61 @@ def mine(
         raise UsageError(f"n = {n} is too small: mine for at least one fact")
     if not 0 <= min_probability <= 1:
         raise UsageError(f"min_probability = {min_probability} is not between 0 and 1")
-    graph = predictor.graph
-    wanted = range(graph.n_relations) if relation is None else [graph.relations.find(relation)]
-    rooms = Rooms(graph)
-    blocks = [block for r in wanted for block in _blocks(predictor, rooms, r)]
-    blocks.sort(key=lambda block: -block.log_room[0])
-    mirrors = find_mirrors(graph)
-    symmetric = torch.zeros(graph.n_relations, dtype=torch.bool, device=predictor.model.device)
-    symmetric[torch.from_numpy(mirrors.relation[mirrors.relation == mirrors.other])] = True
-    # Every pair of a symmetric relation can come twice.
-    keep = 2 * n if bool(symmetric.any()) else n
-    found = _nothing(predictor)
-    for block in track(blocks, "mine", len(blocks)):
-        floor = float(found.value[-1]) if len(found.value) == keep else -np.inf
-        if block.log_room[0] > floor:
-            found = found.with_more(_above(predictor, block, floor, keep)).best(keep)
-    for fact in _named(predictor, _once(found, symmetric).best(n)):
+    relations = predictor.graph.relations
+    wanted = range(len(relations.names)) if relation is None else [relations.find(relation)]
+    for fact in _named(predictor, Search(predictor).best(wanted, n, track=track)):
         if (fact.plausibility if fact.probability is None else fact.probability) >= min_probability:
             yield fact
+
+
+class Search:
+    """What is known of a graph before facts are mined; good for any number of searches.
+
+    Heads are scored in blocks, those with most room first: no fact is more plausible than its head has room, so blocks
+    with less room than the n-th best fact are passed over.
+
+    >>> from conjoin.graph.graph import Graph
+    >>> from conjoin.model.model import Model
+    >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
+    >>> Search(Predictor(Model("complex", 3, 1, rank=4), graph)).best([0], 2).fact.shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(self, predictor: Predictor) -> None:
+        self.predictor, graph = predictor, predictor.graph
+        self._rooms = Rooms(graph)
+        mirrors = find_mirrors(graph)
+        self._symmetric = torch.zeros(graph.n_relations, dtype=torch.bool, device=predictor.model.device)
+        self._symmetric[torch.from_numpy(mirrors.relation[mirrors.relation == mirrors.other])] = True
+
+    def best(self, wanted: Sequence[int], n: int, *, track: Track = silent) -> Found:
+        """The n best missing facts of some relations."""
+        blocks = [block for r in wanted for block in _blocks(self.predictor, self._rooms, r)]
+        blocks.sort(key=lambda block: (-_order(self.predictor, block.r, block.log_room)[0], -block.log_room[0]))
+        # Every pair of a symmetric relation can come twice.
+        keep = 2 * n if bool(self._symmetric.any()) else n
+        found = _nothing(self.predictor)
+        for block in track(blocks, "mine", len(blocks)):
+            floor = _floor(self.predictor, block.r, found) if len(found.value) == keep else -np.inf
+            if block.log_room[0] > floor:
+                found = found.with_more(_above(self.predictor, block, floor, keep)).best(keep)
+        return _once(found, self._symmetric).best(n)
+
+
+def _order(predictor: Predictor, r: int, values: Reals) -> Reals:
+    """Probabilities, or the values themselves where there is no curve."""
+    curve = predictor.calibration.mined_curve(r) if predictor.calibration else None
+    return values if curve is None else np.asarray(curve(values), np.float64)
+
+
+def _floor(predictor: Predictor, r: int, found: Found) -> float:
+    """A value that facts of a relation have to exceed in order to come before the last one found."""
+    curve = predictor.calibration.mined_curve(r) if predictor.calibration else None
+    value = float(found.value[-1])
+    if curve is None:
+        return value
+    less, not_more = curve.reach(float(found.order[-1]))
+    return min(max(value, less), not_more)
 
 
 def _blocks(predictor: Predictor, rooms: Rooms, r: int) -> Iterator[_Block]:
@@ -176,7 +220,7 @@ def _blocks(predictor: Predictor, rooms: Rooms, r: int) -> Iterator[_Block]:
 
 
 @torch.no_grad()
-def _above(predictor: Predictor, block: _Block, floor: float, keep: int) -> _Found:
+def _above(predictor: Predictor, block: _Block, floor: float, keep: int) -> Found:
     """The facts of a block whose value is above the floor, at most `keep`.
 
     A value is score - log Σ exp scores + log room, less where the reverse is known: a floor for values is a floor for
@@ -202,19 +246,17 @@ def _above(predictor: Predictor, block: _Block, floor: float, keep: int) -> _Fou
     value = scores[row, tails] + offset[row]
     scores[known_back] = unchanged
     fact = torch.stack([heads[row], torch.full_like(row, block.r), tails], dim=1)
-    found = _Found(value, scores[row, tails], fact)
-    if len(row) <= keep:
-        return found
-    best = torch.topk(found.value, keep).indices
-    return _Found(*(column[best] for column in found))
+    order = torch.from_numpy(_order(predictor, block.r, value.double().cpu().numpy())).to(model.device)
+    found = Found(order, value, scores[row, tails], fact)
+    return found if len(row) <= keep else found.at(torch.topk(value, keep).indices)
 
 
-def _nothing(predictor: Predictor) -> _Found:
+def _nothing(predictor: Predictor) -> Found:
     empty = predictor.model.relations.new_empty(0)
-    return _Found(empty, empty, torch.empty(0, 3, dtype=torch.long, device=empty.device))
+    return Found(empty.double(), empty, empty, torch.empty(0, 3, dtype=torch.long, device=empty.device))
 
 
-def _once(found: _Found, symmetric: Tensor) -> _Found:
+def _once(found: Found, symmetric: Tensor) -> Found:
     """Without the lesser of two facts that are each other's reverse, where the relation is symmetric."""
     kept: list[int] = []
     seen: set[tuple[int, int, int]] = set()
@@ -224,16 +266,16 @@ def _once(found: _Found, symmetric: Tensor) -> _Found:
             seen.add((h, r, t))
             kept.append(place)
     chosen = torch.tensor(kept, dtype=torch.long, device=symmetric.device)
-    return _Found(*(column[chosen] for column in found))
+    return found.at(chosen)
 
 
-def _named(predictor: Predictor, found: _Found) -> Iterator[Mined]:
+def _named(predictor: Predictor, found: Found) -> Iterator[Mined]:
     graph: Graph = predictor.graph
     entities, relations = graph.entities, graph.relations
     facts, scores = found.fact.cpu().numpy(), found.score.double().cpu().numpy()
     values = found.value.double().cpu().numpy()
-    curve = predictor.calibration.mined if predictor.calibration else None
-    probabilities = [None] * len(values) if curve is None else curve(values).tolist()
+    calibrated = predictor.calibration is not None and predictor.calibration.mined is not None
+    probabilities = found.order.tolist() if calibrated else [None] * len(values)
     plausibilities = np.exp(values).tolist()
     for rank, ((h, r, t), score, probability, plausibility) in enumerate(
         zip(facts.tolist(), scores.tolist(), probabilities, plausibilities, strict=True), start=1

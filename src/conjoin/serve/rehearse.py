@@ -11,19 +11,52 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conjoin.graph.graph import Split
+from conjoin.graph.graph import Ids, Split
 from conjoin.progress import Track, silent
 from conjoin.serve.calibration import Reals
-from conjoin.serve.mine import mine
+from conjoin.serve.mine import Search
 from conjoin.serve.predictor import Predictor
 
 
 class Rehearsal(NamedTuple):
-    """Mined facts, most plausible first: the logarithm of their plausibility (n,), and 1 where one was hidden (n,)."""
+    """Mined facts, best first: the logarithm of their plausibility (n,), their relations (n,), and 1 where one was
+    hidden (n,); the probabilities that were said (n,), or the first column again."""
 
     value: Reals
+    relation: Ids
     right: Reals
+    said: Reals
     hidden: int
+
+
+class Stage:
+    """A run whose graph lacks splits that the model was not trained on; facts are mined as often as one likes.
+
+    >>> from conjoin.graph.named.datasets import load
+    >>> from conjoin.model.model import Model
+    >>> graph = load("synthetic:symmetric(entities=120)")
+    >>> predictor = Predictor(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
+    >>> Stage(predictor, ["valid"]).first(7, relations=[0]).relation.tolist()
+    [0, 0, 0, 0, 0, 0, 0]
+    """
+
+    def __init__(self, predictor: Predictor, hide: Sequence[Split]) -> None:
+        graph = predictor.graph
+        valid, test = (
+            facts[: 0 if split in hide else None] for split, facts in (("valid", graph.valid), ("test", graph.test))
+        )
+        partly = replace(graph, valid=valid, test=test)
+        self.hidden = {fact for split in hide for fact in map(tuple, graph.triples(split).tolist())}
+        self._search = Search(Predictor(predictor.model, partly, calibration=predictor.calibration))
+
+    def first(self, n: int, *, relations: Sequence[int] | None = None, track: Track = silent) -> Rehearsal:
+        """The first n mined facts of some relations, or of all."""
+        wanted = range(self._search.predictor.graph.n_relations) if relations is None else relations
+        found = self._search.best(wanted, n, track=track)
+        facts = found.fact.cpu().numpy()
+        right = np.array([fact in self.hidden for fact in map(tuple, facts.tolist())], dtype=np.float64)
+        value, said = (column.double().cpu().numpy() for column in (found.value, found.order))
+        return Rehearsal(value, facts[:, 1], right, said, len(self.hidden))
 
 
 def rehearse(predictor: Predictor, hide: Sequence[Split], *, n: int, track: Track = silent) -> Rehearsal:
@@ -36,14 +69,4 @@ def rehearse(predictor: Predictor, hide: Sequence[Split], *, n: int, track: Trac
     >>> found.value.shape, found.hidden == len(graph.test)
     ((9,), True)
     """
-    graph = predictor.graph
-    valid, test = (
-        facts[: 0 if split in hide else None] for split, facts in (("valid", graph.valid), ("test", graph.test))
-    )
-    partly = replace(graph, valid=valid, test=test)
-    hidden = {fact for split in hide for fact in map(tuple, graph.triples(split).tolist())}
-    entities, relations = graph.entities.index, graph.relations.index
-    found = list(mine(Predictor(predictor.model, partly), n=n, track=track))
-    right = [(entities[f.head], relations[f.relation], entities[f.tail]) in hidden for f in found]
-    plausible = np.maximum([f.plausibility for f in found], np.finfo(np.float64).tiny)  # a sharp model's may be 0
-    return Rehearsal(np.log(plausible), np.array(right, dtype=np.float64), len(hidden))
+    return Stage(predictor, hide).first(n, track=track)
