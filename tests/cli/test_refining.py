@@ -9,6 +9,7 @@ import pytest
 from tests.cli.commands import LANDS, TINY, conjoin, write_lines
 
 import conjoin as library
+from conjoin.serve.extend import trained_before
 from conjoin.study.folder import RunFolder
 
 
@@ -77,6 +78,35 @@ def test_a_new_land_is_folded_in(own: Path, tmp_path: Path) -> None:
     assert f"{bad}:2: unknown relation 'P9'." in refused
     assert "A new relation cannot be folded in" in refused
     assert conjoin("fold", own, bad, "-o", tmp_path / "some", "--on-error", "skip", "--json").json["new"] == ["Q98"]
+
+
+def test_what_a_run_was_trained_on_is_not_held_out_when_training_goes_on(tmp_path: Path) -> None:
+    """A file that has grown is split anew: what no entity could spare before may be held out now."""
+    few = [(f"e{i:02}", "in", "hub") for i in range(60)]
+    facts = [*few, *((f"e{i:02}", "next", f"e{(i + k) % 60:02}") for i in range(60) for k in (1, 2))]
+    conjoin("train", write_lines(tmp_path / "few.tsv", few), *TINY, "-o", tmp_path / "first")
+    whole = write_lines(tmp_path / "whole.tsv", facts)
+    went_on = conjoin("train", whole, "--from", tmp_path / "first", "--epochs", 1, "-o", tmp_path / "second")
+    assert f"valid and test facts that {tmp_path / 'first'} was trained on go to train" in went_on.err
+    first, second = (library.open(tmp_path / name).graph for name in ("first", "second"))
+    assert not any(marks.any() for marks in trained_before(second, first).values())
+    assert len(second.train) + len(second.valid) + len(second.test) == len(facts)
+    assert len(second.test) > 0
+    again = conjoin("train", whole, "--from", tmp_path / "first", "--epochs", 1, "-o", tmp_path / "second")
+    assert "was finished before" in again.err
+
+
+def test_a_given_split_is_kept_and_what_leaks_is_told(own: Path, lands: Path, tmp_path: Path) -> None:
+    leaky = Path(shutil.copytree(lands, tmp_path / "leaky"))
+    lines = (leaky / "train.tsv").read_text().splitlines(keepends=True)
+    (leaky / "train.tsv").write_text("".join(lines[2:]))
+    with (leaky / "test.tsv").open("a") as stream:
+        stream.writelines([*lines[:3], lines[4]])
+    told = conjoin("train", leaky, "--from", own, "--epochs", 1, "-o", tmp_path / "run").err
+    assert "leaky: 2 valid and test facts are also in train, so results on them flatter" in told
+    assert f"{own} was trained on 2 valid and test facts" in told
+    assert len(library.open(tmp_path / "run").graph.test) == len(library.open(own).graph.test) + 4
+    assert "flatter" not in conjoin("train", lands, *TINY, "--epochs", 1, "-o", tmp_path / "plain").err
 
 
 def test_training_goes_on_with_a_graph_that_has_grown(own: Path, lands: Path, tmp_path: Path) -> None:

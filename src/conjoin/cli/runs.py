@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conjoin.cli import options as opt
+from conjoin.cli.held_out import held_apart
 from conjoin.cli.screen import Watcher, emit, number, say, show, show_table
 from conjoin.cli.together import shared_among
 
@@ -155,6 +156,7 @@ def train(
     Recipe.from_mapping({**needed, **{name: value for name, value in given.items() if name != "rank"}})
     with Watcher().watching() as watcher:
         loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
+    loaded = held_apart(loaded, before, start, given=not Path(graph).is_file())
     if n_unseen := len(loaded.unseen) + len(loaded.unseen_relations):
         relations = f", {len(loaded.unseen_relations):,} of them relations," if len(loaded.unseen_relations) else ""
         say(f"{loaded.name}: {n_unseen:,} names{relations} occur in no training fact: nothing is learned about them")

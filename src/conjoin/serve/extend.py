@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,12 +13,15 @@ from torch import Tensor
 
 from conjoin.errors import UnknownName, UsageError, unknown
 from conjoin.graph.graph import Graph, Ids, Vocabulary
+from conjoin.graph.patterns import codes, distinct
 from conjoin.model.model import Model
 from conjoin.serve.given import Fact, Word
 from conjoin.serve.names import entity_names, plain
-from conjoin.serve.predictor import Predictor
+from conjoin.serve.predictor import Marks, Predictor
 
 NO_NEW_RELATIONS = "A new relation cannot be folded in: train it with all facts, conjoin train GRAPH --from RUN."
+HeldOut = Literal["valid", "test"]
+HELD_OUT: tuple[HeldOut, ...] = ("valid", "test")
 NEAR = 0.75
 """Share of letters in common, from which one name may be a misspelling of another."""
 
@@ -75,6 +80,57 @@ def rows_for(predictor: Predictor, graph: Graph, *, seed: int, scale: float) -> 
         kept = torch.from_numpy(np.flatnonzero(places >= 0))
         weights[name][torch.from_numpy(places[places >= 0])] = old.state_dict()[name].cpu()[kept]
     return weights
+
+
+def trained_before(graph: Graph, before: Graph) -> dict[HeldOut, Marks]:
+    """Which facts of valid and test (n,) are training facts of an earlier graph: rows of its model know them.
+
+    >>> before = Graph.from_triples([("a", "r", "b"), ("b", "s", "c")])
+    >>> marks = trained_before(Graph.from_triples([("b", "s", "c")], [("a", "r", "c")], [("a", "r", "b")]), before)
+    >>> marks["valid"].tolist(), marks["test"].tolist()
+    ([False], [True])
+    """
+    entities, relations = (
+        row_numbers(now, then) for now, then in ((graph.entities, before.entities), (graph.relations, before.relations))
+    )
+    columns = zip((entities, relations, entities), before.train.T, strict=True)
+    trained = np.stack([numbers[ids] for numbers, ids in columns], axis=1)
+    trained = trained[(trained >= 0).all(axis=1)]
+    return {split: among(graph.triples(split), trained) for split in HELD_OUT}
+
+
+def kept_apart(graph: Graph, before: Graph) -> Graph:
+    """The graph with everything in train that an earlier graph's train gives away: the same facts, and others between
+    the same two entities, as a split keeps these together.
+
+    >>> before = Graph.from_triples([("a", "r", "b"), ("b", "s", "c")])
+    >>> graph = Graph.from_triples([("b", "s", "c")], [("a", "r", "c")], [("a", "r", "b"), ("b", "s", "a")])
+    >>> kept_apart(graph, before)
+    Graph(graph: 3 entities, 2 relations, 3 / 1 / 0 triples)
+    """
+    marks = trained_before(graph, before)
+    held = {split: graph.triples(split) for split in HELD_OUT}
+    known = np.concatenate([held[split][marks[split]] for split in HELD_OUT])
+    if not len(known):
+        return graph
+    told = {split: among(_ends(facts), _ends(known)) for split, facts in held.items()}
+    joining = [facts[told[split]] for split, facts in held.items()]
+    rest = {split: facts[~told[split]] for split, facts in held.items()}
+    train = distinct(np.concatenate([graph.train, *joining]))
+    return replace(graph, train=train, valid=rest["valid"], test=rest["test"])
+
+
+def among(facts: Ids, others: Ids) -> Marks:
+    """Which facts (n,) are among the others."""
+    near = others[np.isin(others[:, 0], facts[:, 0])]
+    these, those = codes(facts, near)
+    return np.isin(these, those)
+
+
+def _ends(facts: Ids) -> Ids:
+    """Facts without direction and relation."""
+    low, high = np.sort(facts[:, [0, 2]], axis=1).T
+    return np.stack([low, np.zeros_like(low), high], axis=1)
 
 
 def likely_misspelt(graph: Graph, names: Sequence[str]) -> dict[str, str]:
