@@ -25,7 +25,7 @@ HARD, EASY = 50, 50
 SHOWN = 10
 MINED = 100
 """Mined facts that are measured."""
-DEEP, SHALLOWEST, DEEPEST = 10, 500, 5000
+DEEP, SHALLOWEST, DEEPEST = 5, 250, 5000
 """A curve of mined facts is fitted on so many for each that was hidden, within these limits; what is less plausible
 counts as the last of them."""
 TOGETHER = 25
