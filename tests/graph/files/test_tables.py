@@ -195,6 +195,15 @@ def test_bad_bytes_in_csv(tmp_path: Path) -> None:
     ]
 
 
+def test_other_separators_are_named_for_quoted_cells_and_for_spaces(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=re.escape("expected after '\"'; with ';' it has 3: try delimiter=';'")):
+        read_triples(put(tmp_path, '"a";"b";"d"\n'))
+    with pytest.raises(GraphError, match=re.escape("With ' ' it has 3: try delimiter=' '")):
+        read_triples(put(tmp_path, "a b c\nd e f\n", "facts.txt"))
+    with pytest.raises(GraphError, match=re.escape("expected after '\"'. Mend")):
+        read_triples(put(tmp_path, '"a"x,b,c;d;e\n'))
+
+
 def test_lone_carriage_returns_in_csv_are_a_problem(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=re.escape("facts.csv:1: broken CSV: new-line character seen")):
         read_triples(put(tmp_path, "a,b,c\rd,e,f\r"))

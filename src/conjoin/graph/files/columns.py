@@ -221,6 +221,6 @@ def _listed(cells: Sequence[str]) -> str:
 
 def other_delimiter(line: str) -> str:
     """What else may separate the cells of a line that has only one."""
-    likely = max(DELIMITERS, key=line.count)
+    likely = " " if line.count(" ") == 2 and not any(map(line.count, DELIMITERS)) else max(DELIMITERS, key=line.count)
     count = line.count(likely) + 1
     return f" With {likely!r} it has {count}: try delimiter={likely!r} (--delimiter {likely!r})" if count >= 3 else ""

@@ -100,7 +100,9 @@ class CsvRows:
             except csv.Error as error:
                 number, last = self._current[0][0], self._current[-1][0]
                 where = f", in a quoted cell that runs to line {last}" if last > number else ""
-                self._sink.problem(number, "broken CSV", f"{error}{where}")
+                first = self._current[0][1].decode(errors="replace")
+                hint = "" if self._delimiter in first else other_delimiter(first).replace(" With", "; with", 1)
+                self._sink.problem(number, "broken CSV", f"{error}{where}{hint}")
                 self.again()
 
     def _rows(self, reader: Iterator[list[str]]) -> Iterator[Row]:
