@@ -13,6 +13,7 @@ import conjoin as library
 from conjoin.cli.mining import worth
 from conjoin.serve.explain import explain
 from conjoin.serve.mine import mine
+from conjoin.serve.predictor import Predictor
 
 
 def test_the_json_of_explain(trained: Path) -> None:
@@ -50,6 +51,14 @@ def test_mine_as_a_table(trained: Path) -> None:
     facts = list(mine(library.open(trained), n=3))
     assert all(fact.label in ran.out for fact in facts)
     assert f"is not known: conjoin calibrate {trained} rehearses it" in ran.err
+
+
+def test_a_run_without_held_out_facts_is_not_sent_to_calibrate(trained: Path) -> None:
+    predictor = library.open(trained)
+    bare = Predictor(predictor.model, replace(predictor.graph, valid=predictor.graph.valid[:0]))
+    told = worth(trained, bare, list(mine(bare, n=1)))
+    assert "no fact was held out to rehearse with" in told
+    assert "conjoin calibrate" not in told
 
 
 @pytest.mark.parametrize(

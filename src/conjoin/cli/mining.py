@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from conjoin.serve.mine import Mined
     from conjoin.serve.predictor import Predictor
 
+NOTHING_TO_HIDE = "no fact was held out to rehearse with (conjoin split FILE --valid 20% -o FOLDER holds some out)"
+
 
 def explain(
     run: opt.RunArgument,
@@ -130,7 +132,8 @@ def worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
     """How many of the facts to expect to be right, and on what condition."""
     probabilities = [fact.probability for fact in facts if fact.probability is not None]
     if not probabilities:
-        return f"How many of them are right is not known: conjoin calibrate {run} rehearses it."
+        known = f"conjoin calibrate {run} rehearses it" if len(predictor.graph.valid) else NOTHING_TO_HIDE
+        return f"How many of them are right is not known: {known}."
     total = sum(probabilities)
     expected = "Fewer than 0.1" if total < 0.05 else f"About {total:.1f}" if total < 10 else f"About {total:,.0f}"
     return (
