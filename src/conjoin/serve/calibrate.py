@@ -28,8 +28,9 @@ MINED = 100
 DEEP, SHALLOWEST, DEEPEST = 5, 250, 5000
 """A curve of mined facts is fitted on so many for each that was hidden, within these limits; what is less plausible
 counts as the last of them."""
-TOGETHER = 25
-"""Mined facts are judged by so many at a time: of the last three, all wrong, nothing follows about those below."""
+TOGETHER = (5, 25)
+"""Mined facts are judged some at a time, a tenth of those that were right within these limits: if the last three are
+wrong, nothing follows about those below."""
 BINS = 10
 LEAST = 1e-6
 """No probability is smaller, and in the log loss none is nearer to 1: one surprise should not make it infinite."""
@@ -133,7 +134,8 @@ def fit_mined(predictor: Predictor, fewest: int, *, track: Track = silent) -> tu
     groups = [others, *([r] for r in enough)]
     for group in track(groups, "rehearse", len(groups)):
         found = stage.first(int(np.clip(DEEP * hidden[group].sum(), SHALLOWEST, DEEPEST)), relations=group)
-        parts = np.array_split(found.right, max(1, len(found.right) // TOGETHER))
+        at_a_time = int(np.clip(found.right.sum() // 10, *TOGETHER))
+        parts = np.array_split(found.right, max(1, len(found.right) // at_a_time))
         share = np.concatenate([np.full_like(part, part.sum() / max(1, len(part))) for part in parts])
         curves.append(fit(found.value, share, np.ones_like(share), "isotonic") if len(share) else None)
     return curves[0], {r: curve for r, curve in zip(enough, curves[1:], strict=True) if curve is not None}
