@@ -233,6 +233,20 @@ def test_a_run_asked_to_stop_does_so_between_steps_and_goes_on_exactly(
     assert outcome(execute(RUN, GRAPH, tmp_path)) == outcome(undisturbed)
 
 
+def test_a_run_stopped_while_it_is_measured_says_that_ranking_begins_again(
+    tmp_path: Path, undisturbed: RunFolder
+) -> None:
+    trained: list[int] = []
+
+    def stop() -> bool:
+        return len(trained) == RECIPE.epochs
+
+    words = r"rank valid, step 1 of \d+; the same command with --resume has all epochs and ranks from the start"
+    with pytest.raises(Stopped, match=words):
+        execute(RUN, GRAPH, tmp_path, conduct=Conduct(stop=stop, watch=lambda epoch: trained.append(epoch.number)))
+    assert outcome(execute(RUN, GRAPH, tmp_path)) == outcome(undisturbed)
+
+
 def test_a_run_stopped_at_every_fifth_step_ends_the_same(tmp_path: Path, undisturbed: RunFolder) -> None:
     stops = 0
     while stops < 100 and not RunFolder(tmp_path).finished:

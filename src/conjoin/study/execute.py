@@ -101,9 +101,10 @@ def execute(
             raise RunError("initial weights belong to a run with an origin, and such a run needs them")
         if mesh.count == 1:
             conduct = replace(conduct, track=stoppable(conduct.track, conduct.stop))
-        with _told(kept):
+        with _told(kept, "goes on from there"):
             training = _begin(run, graph, kept, conduct, initial)
             _epochs(training, kept, conduct)
+        with _told(kept, "has all epochs and ranks from the start"):
             measured = _measure(training, run, kept, conduct)
             peak = int(mesh.most(peak_bytes(training.model.device)))
             if mesh.is_first:
@@ -113,14 +114,14 @@ def execute(
 
 
 @contextmanager
-def _told(kept: RunFolder) -> Iterator[None]:
-    """Say what an end before the end means for the run."""
+def _told(kept: RunFolder, resumed: str) -> Iterator[None]:
+    """Say what an end before the end means for the run, and what it does when it is resumed."""
     try:
         yield
     except Diverged as error:
         raise Diverged(f"{error} {_last_good(kept)}") from error
     except Stopped as stopped:
-        raise Stopped(f"{kept.path}: {stopped}; the same command with --resume goes on from there") from stopped
+        raise Stopped(f"{kept.path}: {stopped}; the same command with --resume {resumed}") from stopped
     except OSError as error:
         if not kept.path.is_dir():
             raise StorageError(f"{kept.path} is gone, and the run in it: the same command begins it again") from error
