@@ -15,7 +15,7 @@ import conjoin as library
 @pytest.mark.parametrize("relation", ["P1", "borders"])
 def test_the_json_of_ask(trained: Path, head: str, relation: str) -> None:
     report = conjoin("ask", trained, head, relation, "?", "-k", 3, "--json").json
-    assert set(report) == {"question", "answers", "untrained"}
+    assert set(report) == {"run", "question", "answers", "untrained"}
     assert report["question"] == {"head": head, "relation": relation, "tail": "?"}
     assert len(report["answers"]) == 3
     for answer in report["answers"]:
@@ -60,7 +60,7 @@ def test_a_file_of_questions(trained: Path, tmp_path: Path) -> None:
     report = conjoin("ask", trained, "--file", file, "-k", 2, "--json").json
     for question, answered in zip(questions, report["questions"], strict=True):
         alone = conjoin("ask", trained, *question, "-k", 2, "--json").json
-        assert answered == alone
+        assert {"run": str(trained), **answered} == alone
     out = conjoin("ask", trained, "--file", file, "-k", 2).out
     assert "France  borders  ?" in out
     assert "?  P2  C1" in out
@@ -135,6 +135,17 @@ def test_questions_asked_wrongly(trained: Path, words: list[str], message: str) 
     ran = conjoin("ask", trained, *words, "--json")
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
+
+
+def test_the_score_of_one_fact(trained: Path) -> None:
+    scored = conjoin("score", trained, "France", "borders", "Q1", "--json")
+    assert scored.code == 0, scored.err
+    [line] = scored.json["scores"]
+    assert line["label"] == "France borders Spain"
+    misspelt = conjoin("score", trained, "France", "borders", "Spian")
+    assert (misspelt.code, "Did you mean Spain" in misspelt.err) == (2, True)
+    two = conjoin("score", trained, "France", "borders")
+    assert (two.code, "HEAD RELATION TAIL" in two.err) == (2, True)
 
 
 def test_scores_of_given_facts(trained: Path, tmp_path: Path) -> None:
@@ -285,10 +296,11 @@ def test_every_verb_opens_a_bundle(trained: Path, tmp_path: Path) -> None:
     assert conjoin("export", trained, "-o", tmp_path / "b", "--weights", "best").code == 0
     for words in (["ask", "France", "borders"], ["similar", "France"]):
         verb, *rest = words
-        assert (
-            conjoin(verb, tmp_path / "b", *rest, "--json").json
-            == conjoin(verb, trained, *rest, "--weights", "best", "--json").json
-        )
+        bundled = conjoin(verb, tmp_path / "b", *rest, "--json").json
+        assert bundled == {
+            **conjoin(verb, trained, *rest, "--weights", "best", "--json").json,
+            "run": str(tmp_path / "b"),
+        }
     ranked = conjoin("rank", tmp_path / "b", "--weights", "best", "--json").json
     assert ranked["mrr"] == conjoin("rank", trained, "--weights", "best", "--json").json["mrr"]
     assert library.open(tmp_path / "b").ask("France", "borders")

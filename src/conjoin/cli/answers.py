@@ -96,7 +96,8 @@ def ask(
             _show_reasons(reasons)
     opt.say_untrained((name for report in reports for name in report["untrained"]), "question and answers")
     if json:
-        emit(reports[0] if file is None else {"questions": reports, "skipped": skipped})
+        told = reports[0] if file is None else {"questions": reports, "skipped": skipped}
+        emit({"run": str(run), **told})
 
 
 def _given(
@@ -284,7 +285,12 @@ def find(
 @opt.reading_options
 def score(
     run: opt.RunArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Facts, in any format that graphs are read from.")],
+    given: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE | HEAD RELATION TAIL", help="Facts, in any format that graphs are read from, or one fact."
+        ),
+    ],
     *,
     weights: opt.Weights = None,
     reading: opt.Reading,
@@ -298,13 +304,24 @@ def score(
 
     \b
     conjoin score runs/atlas candidates.tsv
+    conjoin score runs/atlas Peru borders Ecuador
     """
-    from conjoin.serve.given import all_words, untrained
+    from conjoin.errors import UsageError
+    from conjoin.serve.given import Sifted, all_words, untrained
     from conjoin.serve.predictor import open_run
 
-    given = opt.read_facts(file, reading)
+    if len(given) not in {1, 3}:
+        raise UsageError(
+            "score a file of facts, or one fact: conjoin score RUN FILE, conjoin score RUN HEAD RELATION TAIL"
+        )
+    file = Path(given[0])
+    facts = opt.read_facts(file, reading) if len(given) == 1 else []
     predictor = open_run(run, weights=weights)
-    sifted = opt.known_facts(file, given, all_words(predictor.graph), reading)
+    sifted = (
+        opt.known_facts(file, facts, all_words(predictor.graph), reading)
+        if len(given) == 1
+        else Sifted([(given[0], given[1], given[2])])
+    )
     scored = predictor.score(sifted.facts)
     words = (word for fact in sifted.facts for word in all_words(predictor.graph)(fact))
     strange = [place.names[i] for place, i in untrained(predictor.graph, words)]
@@ -339,7 +356,8 @@ def similar(
     answers = open_run(run, weights=weights).similar(entity, k)
     if json:
         columns = ("entity", "label", "score", "known")
-        emit({"entity": entity, "similar": [{name: getattr(a, name) for name in columns} for a in answers]})
+        found = [{name: getattr(a, name) for name in columns} for a in answers]
+        emit({"run": str(run), "entity": entity, "similar": found})
         return
     rows = [(answer.label, "linked" if answer.known else "", f"{answer.score:.3f}") for answer in answers]
     show_table(f"similar to {entity}", ("entity", "", "cosine"), rows, left=2)
