@@ -3,8 +3,8 @@
     python bench/cpu_step.py [CELL …] [-o FILE.json]
 
 Counts the processor's time instead of the clock's, so that it says something on a busy machine too. Prints one JSON
-object per cell with the least and the median milliseconds of each and the load before, and keeps them in
-bench/results/cpu_step_<cores>cores_<date>.json.
+object per cell with the least and the median milliseconds of each and the load before. All cells, unless some are
+chosen, are kept in bench/results/cpu_step_<cores>cores_<date>.json, from where docs/performance.md has its table.
 """
 
 from __future__ import annotations
@@ -68,17 +68,18 @@ def measured(cell: Cell) -> dict[str, Any]:
 def main() -> None:
     """Measure the cells in turn."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cells", nargs="*", default=CELLS)
+    parser.add_argument("cells", nargs="*")
     parser.add_argument("-o", "--out", type=Path)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     told = {"date": date.today().isoformat(), "cores": os.cpu_count(), "torch": torch.__version__}
     cells = []
-    for word in chosen.cells:
+    for word in chosen.cells or CELLS:
         cells.append(measured(Cell.parse(word)))
         print(json.dumps(cells[-1]), flush=True)
-    out = chosen.out or RESULTS / f"cpu_step_{told['cores']}cores_{told['date']}.json"
-    write_json(out, {**told, "cells": cells})
+    if chosen.out or not chosen.cells:
+        out = chosen.out or RESULTS / f"cpu_step_{told['cores']}cores_{told['date']}.json"
+        write_json(out, {**told, "cells": cells})
 
 
 if __name__ == "__main__":

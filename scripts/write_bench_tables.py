@@ -25,6 +25,11 @@ def results(pattern: str) -> list[Any]:
     return [json.loads(file.read_text(encoding="utf-8")) for file in sorted(RESULTS.glob(pattern))]
 
 
+def latest(pattern: str) -> Any:
+    """The content of the matching result file that was measured last, on whatever machine."""
+    return max(results(pattern), key=lambda told: told["date"])
+
+
 def ingest_table() -> str:
     """One row per measured ingest."""
     lines = [
@@ -137,7 +142,7 @@ def cpu_step_table() -> str:
         "| dataset | form | rank | batch | precision | ours, least | median | plain, least | median | load before |",
         "|---|---|---:|---:|---|" + "---:|" * 5,
     ]
-    for row in results("cpu_step_*.json")[-1]["cells"]:
+    for row in latest("cpu_step_*.json")["cells"]:
         times = [f"{value:.1f}" for name in ("ours", "plain") for value in row["ms"][name]]
         lines.append("| " + " | ".join([*row["cell"].split("/"), *times, f"{row['load_before']:.1f}"]) + " |")
     return "\n".join(lines)
@@ -145,7 +150,7 @@ def cpu_step_table() -> str:
 
 def threads_table() -> str:
     """One row per form that bench/threads.py trained last: its test MRR after each change."""
-    forms = results("threads_*.json")[-1]["forms"]
+    forms = latest("threads_*.json")["forms"]
     columns = []
     for place, first in enumerate(forms[0]["threads"]):
         again = all(row["threads"][place]["again"] for row in forms)

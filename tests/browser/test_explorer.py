@@ -267,6 +267,7 @@ def test_a_study_says_what_is_more_than_chance_and_how_models_learnt(visit: Visi
         "5star against complex −0.079 complex better p 0.012 ranks were not kept",
         "5star against complex-conj −0.068 needs two seeds of each ranks were not kept",
     ]
+    expect(page.locator("details summary", has_text="Left out")).to_have_text("Left out: 2")
     curves = page.get_by_role("region", name="Learning curves")
     lines, bands, plot = curves.locator("path.line"), curves.locator("path.band"), curves.get_by_role("slider")
     expect(lines).to_have_count(2)

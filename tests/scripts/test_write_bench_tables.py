@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import write_bench_tables  # noqa: E402
 from write_bench_tables import PAGES, filled  # noqa: E402
 
 
@@ -17,3 +18,10 @@ from write_bench_tables import PAGES, filled  # noqa: E402
 def test_tables_are_current(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert filled(text) == text, "run python scripts/write_bench_tables.py"
+
+
+def test_what_was_measured_last_is_shown_whatever_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, day in ((2, 15), (16, 17), (4, 16)):
+        (tmp_path / f"threads_{cores}cores_2026-11-{day}.json").write_text(f'{{"date": "2026-11-{day}"}}')
+    monkeypatch.setattr(write_bench_tables, "RESULTS", tmp_path)
+    assert write_bench_tables.latest("threads_*.json")["date"] == "2026-11-17"

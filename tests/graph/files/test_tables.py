@@ -202,6 +202,8 @@ def test_other_separators_are_named_for_quoted_cells_and_for_spaces(tmp_path: Pa
         read_triples(put(tmp_path, "a b c\nd e f\n", "facts.txt"))
     with pytest.raises(GraphError, match=re.escape("expected after '\"'. Mend")):
         read_triples(put(tmp_path, '"a"x,b,c;d;e\n'))
+    with pytest.raises(GraphError, match=re.escape("the delimiter?). Mend")):
+        read_triples(put(tmp_path, "a\tb\tc\nNew York City\n", "facts.tsv"))
 
 
 def test_lone_carriage_returns_in_csv_are_a_problem(tmp_path: Path) -> None:

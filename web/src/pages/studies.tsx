@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import type { PageProps } from "../app";
 import { get, type StudyHead } from "../client";
 import { classColour } from "../draw/colours";
-import { decimals, plural } from "../numbers";
+import { decimals } from "../numbers";
 import { Comparisons, type Test } from "../parts/comparisons";
 import { Curves, dashes, type Point } from "../parts/curves";
 import { Failure, Loading, Nothing } from "../parts/states";
@@ -111,7 +111,7 @@ function One({ name, query, link }: PageProps & { name: string }): VNode {
       </div>
       {compared.length > 0 ? <Comparisons tests={compared} alpha={alpha} difference={difference} on={dataset} /> : <p class="soft">The report compares no two models that were run on {dataset}.</p>}
       <Learning key={dataset} cells={cells.filter((cell) => cell.dataset === dataset)} dataset={dataset} query={query} link={link} />
-      {left_out.length > 0 && <details><summary>{plural(left_out.length, "run")} left out</summary><ul>{left_out.map((one) => <li key={one}>{one}</li>)}</ul></details>}
+      {left_out.length > 0 && <details><summary>Left out: {left_out.length}</summary><ul>{left_out.map((one) => <li key={one}>{one}</li>)}</ul></details>}
     </section>
   );
 }

@@ -195,7 +195,7 @@ def read_text_table(lines: Iterator[bytes], file_format: str, sink: Sink, layout
             head, relation, tail = pick(cells)
             sink.add(number, head, relation, tail)
         else:
-            sink.problem(number, "wrong number of columns", _miscounted(cells, layout.width, delimiter, options))
+            sink.problem(number, "wrong number of columns", _miscounted(cells, layout.width, delimiter, sink))
             rows.again()
 
 
@@ -207,13 +207,15 @@ def _is_header(cells: list[str], options: ReadOptions) -> bool:
     return is_header(cells)
 
 
-def _miscounted(cells: list[str], width: int, delimiter: str, options: ReadOptions) -> str:
+def _miscounted(cells: list[str], width: int, delimiter: str, sink: Sink) -> str:
+    options = sink.options
     count = f"{len(cells)} {'column' if len(cells) == 1 else 'columns'}"
     if not width:
         return f"{count}, too few for columns={options.columns}"
     hint = ""
     if len(cells) == 1:
-        hint = f" (is {delimiter!r} the delimiter?)" + other_delimiter(cells[0])
+        other = "" if len(sink.triples) else other_delimiter(cells[0])
+        hint = f" (is {delimiter!r} the delimiter?){other}"
     elif len(cells) > width == 3 and options.columns is None:
         hint = f" (where all lines have more, {CHOOSE})"
     return f"{count} instead of {width}{hint}"
