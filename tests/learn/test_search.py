@@ -41,9 +41,10 @@ def test_grids_that_are_not_there_are_said(tmp_path: Path) -> None:
         ({"lrate": (0.1,)}, "no setting 'lrate'"),
         ({"lr": (0.1, "fast")}, "should be of type float"),
         ({"rank": (4, 5)}, "even rank"),
+        ({"rank": (4, "8")}, "rank = '8' should be of type int"),
         ({"optimizer": ("adagrad", "adm")}, "Did you mean adam"),
         ({"epochs": (10, 20)}, "epochs is the same for all trials"),
-        ({"validate_every": (1,)}, "validate_every is the same for all trials"),
+        ({"validate_every": (1,)}, r"validate_every is the same for all trials: .* \(--validate-every 5\)"),
         ({"negatives": (0, 5), "negatives_power": (0.5,)}, "set negatives too"),
     ],
 )

@@ -66,9 +66,12 @@ class Search:
                 raise UsageError(f"{name} = {value} is too small: it is at least 1")
         form = parse(self.form)
         for rank in (self.grid or {}).get("rank", (self.rank,)):
+            if type(rank) is not int:
+                raise UsageError(f"rank = {rank!r} should be of type int")
             form.check_rank(rank)
         for key in {"epochs", "validate_every"}.intersection(self.grid or {}):
-            raise UsageError(f"{key} is the same for all trials: say it beside the grid, not in it")
+            option = f"--{key.replace('_', '-')}"
+            raise UsageError(f"{key} is the same for all trials: leave it out of the grid and say it once ({option} 5)")
         values = {key: some for key, some in (self.grid or {}).items() if key != "rank"}
         for point in islice(product(*values.values()), 10_000):  # more than anybody waits for; trials check theirs
             Recipe.from_mapping({"validate_every": self.validate_every, **dict(zip(values, point, strict=True))})
