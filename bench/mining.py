@@ -77,10 +77,10 @@ Plausibility is no probability. `conjoin calibrate RUN` rehearses: it hides the 
 not trained, mines, and looks which of the mined facts are among them. That gives a curve from plausibility to the share
 that was right, and every mined fact its **probability**. How plausible a fact must be differs by relation: where a head
 has many tails none of them gets much of the softmax. So each relation with at least 50 hidden facts (`--fewest`) is
-mined for by itself and has a curve of its own, the others share one. It is isotonic, of shares among 5 to 25 mined
-facts at a time, a tenth of those that were right, from five facts for each that was hidden (250 to 5,000); what is less
-plausible counts as the last of these. Then it
-hides test instead and says how many of the first 100 were right, and how many the curves promise. `mine` adds up the
+mined for by itself and has a curve of its own, the others share one, or that of all relations where none of theirs was
+hidden. It is isotonic, of shares among 5 to 25 mined facts at a time, a tenth of those that were right, from five facts
+for each that was hidden (250 to 5,000); what is less plausible counts as the last of these. Then it hides test instead
+and says how many of the first 100 were right, and how many the curves promise. `mine` adds up the
 probabilities of its own list. It is usually less than what the rehearsal found in a list as long: the facts that were
 hidden and found are known now and left out. What that does not tell:
 

@@ -52,6 +52,7 @@ def test_calibrated_scores_and_mined_facts(own: Path) -> None:
     facts = conjoin("mine", own, "-n", 4, "--json").json["facts"]
     assert all(0 < fact["probability"] < 1 for fact in facts)
     assert "Fewer than 0.1 of these 1 are expected to be right" in conjoin("mine", own, "-n", 1).err
+    assert "No such fact was found." in conjoin("mine", own, "--min-probability", 1).err
 
 
 def test_a_new_land_is_folded_in(own: Path, tmp_path: Path) -> None:
@@ -83,13 +84,17 @@ def test_a_new_land_is_folded_in(own: Path, tmp_path: Path) -> None:
 def test_what_a_run_was_trained_on_is_not_held_out_when_training_goes_on(tmp_path: Path) -> None:
     """A file that has grown is split anew: what no entity could spare before may be held out now."""
     few = [(f"e{i:02}", "in", "hub") for i in range(60)]
-    facts = [*few, *((f"e{i:02}", "next", f"e{(i + k) % 60:02}") for i in range(60) for k in (1, 2))]
+    renamed = [(head, "within" if i % 2 else "in", tail) for i, (head, _, tail) in enumerate(few)]
+    facts = [*renamed, *((f"e{i:02}", "next", f"e{(i + k) % 60:02}") for i in range(60) for k in (1, 2))]
     conjoin("train", write_lines(tmp_path / "few.tsv", few), *TINY, "-o", tmp_path / "first")
     whole = write_lines(tmp_path / "whole.tsv", facts)
     went_on = conjoin("train", whole, "--from", tmp_path / "first", "--epochs", 1, "-o", tmp_path / "second")
-    assert f"valid and test facts that {tmp_path / 'first'} was trained on go to train" in went_on.err
+    assert f"between entities that {tmp_path / 'first'} was trained to link go to train" in went_on.err
     first, second = (library.open(tmp_path / name).graph for name in ("first", "second"))
     assert not any(marks.any() for marks in trained_before(second, first).values())
+    for split in ("valid", "test"):
+        assert "hub" not in {second.entities.names[tail] for tail in second.triples(split)[:, 2].tolist()}
+    assert any("went to train" in note for note in second.notes)
     assert len(second.train) + len(second.valid) + len(second.test) == len(facts)
     assert len(second.test) > 0
     again = conjoin("train", whole, "--from", tmp_path / "first", "--epochs", 1, "-o", tmp_path / "second")

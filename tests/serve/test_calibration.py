@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -194,6 +196,26 @@ def test_mined_facts_have_the_probability_of_a_rehearsal(own_run: RunFolder, gra
     assert measured["said"] == pytest.approx(hidden_test.said.sum())
 
 
+@pytest.mark.parametrize("rare", ["in valid only", "not in valid"])
+def test_relations_with_nothing_to_find_have_the_curve_of_all(rare: str) -> None:
+    """Their facts, or those of every other relation, would have no probability, or be called impossible."""
+    train = [(f"n{i:02}", "next", f"n{(i + k) % 15:02}") for i in range(15) for k in (1, 2)]
+    valid = [(f"n{i:02}", "next", f"n{(i + 3) % 15:02}") for i in range(12)]
+    (valid if rare == "in valid only" else train).append(("n00", "rare", "n01"))
+    graph = Graph.from_triples(train, valid)
+    predictor = Predictor(conjoin.Model("complex", 15, 2, rank=4, scale=0.5), graph)
+    mined, own = fit_mined(predictor, 5)
+    assert list(own) == [graph.relations.index["next"]]
+    of_all, none = fit_mined(predictor, 99)
+    assert none == {}
+    assert mined is not None
+    assert of_all is not None
+    assert mined.to_json() == of_all.to_json()
+    assert mined(np.zeros(1))[0] > 0.01
+    curves = Calibration(Sigmoid(1, 0), {}, mined=mined, mined_own=own)
+    assert all(fact.probability for fact in mine(Predictor(predictor.model, graph, calibration=curves)))
+
+
 def test_a_few_wrong_facts_at_the_end_do_not_make_all_that_follow_impossible(
     monkeypatch: pytest.MonkeyPatch, graph: Graph, run: Path
 ) -> None:
@@ -255,9 +277,57 @@ def test_a_calibration_that_is_damaged_or_of_another_run_is_refused(own_run: Run
     write_sealed(file, {**content, "run": "another"})
     with pytest.raises(RunError, match="belongs to another run"):
         open_run(own_run.path)
-    write_sealed(file, {**content, "relations": {"nonsense": {"tail": {"slope": 1, "intercept": 0}}}})
-    with pytest.raises(RunError, match="cannot be used"):
-        open_run(own_run.path)
+    nonsense: list[dict[str, Any]] = [
+        {"relations": {"nonsense": {"tail": {"slope": 1, "intercept": 0}}}},
+        {"mined_relations": {"nonsense": {"scores": [0.0], "probabilities": [0.5]}}},
+        {"mined": {"slope": -1, "intercept": 0}},
+    ]
+    for change in nonsense:
+        write_sealed(file, {**content, **change})
+        with pytest.raises(RunError, match="cannot be used"):
+            open_run(own_run.path)
+    del content["mined_relations"]
+    write_sealed(file, content)
+    calibration = read_calibration(own_run, graph, "last")
+    assert calibration is not None, "as it was written before relations had curves of mined facts"
+    assert calibration.mined_own == {}
+
+
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        {"scores": [0.0, 1.0], "probabilities": [0.5, 0.4]},
+        {"scores": [1.0, 0.0], "probabilities": [0.4, 0.5]},
+        {"scores": [NAN], "probabilities": [0.5]},
+        {"scores": [-INFINITE, 0.0], "probabilities": [0.4, 0.5]},
+        {"scores": [0.0, 1.0, 2.0], "probabilities": [0.4, NAN, 0.5]},
+        {"scores": [0.0], "probabilities": [1.5]},
+        {"scores": [], "probabilities": []},
+        {"slope": NAN, "intercept": 0.0},
+        {"slope": 1.0, "intercept": INFINITE},
+    ],
+)
+def test_curves_that_are_none_are_refused(own_run: RunFolder, graph: Graph, curve: dict[str, object]) -> None:
+    """Also where someone has put the checksum right."""
+    steps = Steps(np.array([0.0]), np.array([0.5]))
+    whole = Calibration(Sigmoid(1, 0), {0: Sigmoid(2, 1)}, mined=steps, mined_own={0: steps})
+    file = write_calibration(own_run, graph, whole, weights="last")
+    content = {key: value for key, value in json.loads(file.read_text()).items() if key != "sha256"}
+    forged: list[dict[str, Any]] = [
+        {"pooled": curve},
+        {"relations": {"next": {"tail": curve}}},
+        {"mined": curve},
+        {"mined_relations": {"next": curve}},
+    ]
+    for change in forged:
+        changed = {**content, **change}
+        seal = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()
+        file.write_text(json.dumps({**changed, "sha256": seal}))
+        with pytest.raises(RunError, match="cannot be used"):
+            read_calibration(own_run, graph, "last")
 
 
 def test_what_cannot_be_calibrated(graph: Graph) -> None:

@@ -150,6 +150,8 @@ def test_the_least_probable_are_left_out() -> None:
     assert list(mine(predictor_of(graph, calibration=curves), n=500, min_probability=least)) == calibrated[:8]
     uncertain = predictor_of(graph, calibration=Calibration(Sigmoid(1.0, 0.0), {}))
     assert list(mine(uncertain, n=500)) == plain
+    half = predictor_of(graph, calibration=replace(CURVES, mined=None))
+    assert list(mine(half, n=500)) == plain, "without a curve for all relations none counts"
 
 
 def test_progress_is_told_by_block() -> None:

@@ -32,7 +32,7 @@ def held_apart(graph: Graph, before: Predictor | None, run: Path | None, *, give
     apart = kept_apart(graph, before.graph)
     if moved := len(graph.valid) + len(graph.test) - len(apart.valid) - len(apart.test):
         say(
-            f"{graph.name}: {moved:,} valid and test facts that {run} was trained on go to train: "
-            f"{len(apart.train):,} train, {len(apart.valid):,} valid, {len(apart.test):,} test"
+            f"{graph.name}: {moved:,} valid and test facts between entities that {run} was trained to link "
+            f"go to train: {len(apart.train):,} train, {len(apart.valid):,} valid, {len(apart.test):,} test"
         )
     return apart

@@ -130,6 +130,8 @@ def mine(
 
 def worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
     """How many of the facts to expect to be right, and on what condition."""
+    if not facts:
+        return "No such fact was found."
     probabilities = [fact.probability for fact in facts if fact.probability is not None]
     if not probabilities:
         known = f"conjoin calibrate {run} rehearses it" if len(predictor.graph.valid) else NOTHING_TO_HIDE

@@ -122,23 +122,32 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
 def fit_mined(predictor: Predictor, fewest: int, *, track: Track = silent) -> tuple[Curve | None, dict[int, Curve]]:
     """From plausibility to the share of mined facts that are right, where valid was hidden.
 
-    Relations with enough hidden facts have a curve each; the first one is for the others together, or for all where
-    there are no others. How plausible a fact has to be differs by relation, so they are mined for one by one.
+    Relations with enough hidden facts have a curve each; the first one is for the others together, or that of all
+    relations where the others have nothing to find. How plausible a fact has to be differs by relation, so they are
+    mined for one by one.
     """
     graph = predictor.graph
     stage = Stage(Predictor(predictor.model, graph), ["valid"])
     hidden = np.bincount(graph.valid[:, 1], minlength=graph.n_relations)
-    enough = np.flatnonzero(hidden >= fewest).tolist()
-    others = np.flatnonzero(hidden < fewest).tolist() or list(range(graph.n_relations))
-    curves: list[Curve | None] = []
+    hidden[~np.isin(np.arange(graph.n_relations), graph.train[:, 1])] = 0  # nobody mines for these
+    enough, others = (np.flatnonzero(found).tolist() for found in (hidden >= fewest, hidden < fewest))
     groups = [others, *([r] for r in enough)]
-    for group in track(groups, "rehearse", len(groups)):
-        found = stage.first(int(np.clip(DEEP * hidden[group].sum(), SHALLOWEST, DEEPEST)), relations=group)
-        at_a_time = int(np.clip(found.right.sum() // 10, *TOGETHER))
-        parts = np.array_split(found.right, max(1, len(found.right) // at_a_time))
-        share = np.concatenate([np.full_like(part, part.sum() / max(1, len(part))) for part in parts])
-        curves.append(fit(found.value, share, np.ones_like(share), "isotonic") if len(share) else None)
-    return curves[0], {r: curve for r, curve in zip(enough, curves[1:], strict=True) if curve is not None}
+    first, *own = (_rehearsed(stage, group, hidden) for group in track(groups, "rehearse", len(groups)))
+    pooled = first or _rehearsed(stage, list(range(graph.n_relations)), hidden)
+    return pooled, {r: curve for r, curve in zip(enough, own, strict=True) if curve is not None}
+
+
+def _rehearsed(stage: Stage, group: list[int], hidden: Ids) -> Curve | None:
+    """The curve of some relations together; None where nothing was hidden, or nothing can be mined."""
+    if not (count := int(hidden[group].sum())):
+        return None
+    found = stage.first(int(np.clip(DEEP * count, SHALLOWEST, DEEPEST)), relations=group)
+    if not len(found.value):
+        return None
+    at_a_time = int(np.clip(found.right.sum() // 10, *TOGETHER))
+    parts = np.array_split(found.right, max(1, len(found.right) // at_a_time))
+    share = np.concatenate([np.full_like(part, part.mean()) for part in parts])
+    return fit(found.value, share, np.ones_like(share), "isotonic")
 
 
 def measure_mined(predictor: Predictor, *, track: Track = silent) -> dict[str, Any]:

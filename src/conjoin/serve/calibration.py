@@ -115,7 +115,7 @@ class Calibration:
 
     def mined_curve(self, r: int) -> Curve | None:
         """Of mined facts of a relation, where the calibration has such curves."""
-        return self.mined_own.get(r, self.mined)
+        return self.mined_own.get(r, self.mined) if self.mined else None
 
 
 def write_calibration(folder: RunFolder, graph: Graph, calibration: Calibration, *, weights: str) -> Path:
@@ -159,9 +159,9 @@ def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibrati
             for name, curves in stored["relations"].items()
             for direction, curve in curves.items()
         }
-        mined = _curve(stored["mined"]) if stored.get("mined") else None
+        mined = _steps(stored["mined"]) if stored.get("mined") else None
         mined_own = {
-            graph.relations.index[name]: _curve(curve) for name, curve in stored.get("mined_relations", {}).items()
+            graph.relations.index[name]: _steps(curve) for name, curve in stored.get("mined_relations", {}).items()
         }
         about, measured = dict(stored["about"]), dict(stored["measured"])
         return Calibration(_curve(stored["pooled"]), own, about, measured, mined, mined_own)
@@ -172,10 +172,19 @@ def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibrati
 
 
 def _curve(stored: Mapping[str, Any]) -> Curve:
-    if "slope" in stored:
-        return Sigmoid(float(stored["slope"]), float(stored["intercept"]))
+    if "slope" not in stored:
+        return _steps(stored)
+    slope, intercept = float(stored["slope"]), float(stored["intercept"])
+    if not np.isfinite([slope, intercept]).all():
+        raise ValueError("a curve needs numbers")
+    return Sigmoid(slope, intercept)
+
+
+def _steps(stored: Mapping[str, Any]) -> Steps:
     scores, probabilities = (np.array(stored[name], dtype=np.float64) for name in ("scores", "probabilities"))
-    rising = scores.ndim == 1 and scores.shape == probabilities.shape and bool((np.diff(scores) >= 0).all())
-    if not rising or not len(scores) or not (0 <= probabilities.min() <= probabilities.max() <= 1):
-        raise ValueError("a curve needs as many probabilities as rising scores")
+    same = scores.ndim == 1 and scores.shape == probabilities.shape and len(scores) > 0
+    if not same or not all((np.diff(numbers) >= 0).all() for numbers in (scores, probabilities)):
+        raise ValueError("a curve needs rising scores, and as many probabilities that never fall")
+    if not np.isfinite(scores).all() or not 0 <= probabilities[0] <= probabilities[-1] <= 1:
+        raise ValueError("a curve needs finite scores, and probabilities between 0 and 1")
     return Steps(scores, probabilities)

@@ -22,6 +22,8 @@ from conjoin.serve.predictor import Marks, Predictor
 NO_NEW_RELATIONS = "A new relation cannot be folded in: train it with all facts, conjoin train GRAPH --from RUN."
 HeldOut = Literal["valid", "test"]
 HELD_OUT: tuple[HeldOut, ...] = ("valid", "test")
+PIECE = 1 << 22
+"""Facts that are compared at a time."""
 NEAR = 0.75
 """Share of letters in common, from which one name may be a misspelling of another."""
 
@@ -100,31 +102,36 @@ def trained_before(graph: Graph, before: Graph) -> dict[HeldOut, Marks]:
 
 
 def kept_apart(graph: Graph, before: Graph) -> Graph:
-    """The graph with everything in train that an earlier graph's train gives away: the same facts, and others between
-    the same two entities, as a split keeps these together.
+    """The graph with everything in train that an earlier graph's train gives away: facts between two entities that it
+    linked, by whatever relation, as a split keeps these together.
 
     >>> before = Graph.from_triples([("a", "r", "b"), ("b", "s", "c")])
     >>> graph = Graph.from_triples([("b", "s", "c")], [("a", "r", "c")], [("a", "r", "b"), ("b", "s", "a")])
     >>> kept_apart(graph, before)
     Graph(graph: 3 entities, 2 relations, 3 / 1 / 0 triples)
     """
-    marks = trained_before(graph, before)
-    held = {split: graph.triples(split) for split in HELD_OUT}
-    known = np.concatenate([held[split][marks[split]] for split in HELD_OUT])
-    if not len(known):
+    linked = _moved(before.train, row_numbers(graph.entities, before.entities))
+    linked = _ends(linked[(linked >= 0).all(axis=1)])
+    told = {split: among(_ends(graph.triples(split)), linked) for split in HELD_OUT}
+    joining = [graph.triples(split)[told[split]] for split in HELD_OUT]
+    if not (moved := sum(map(len, joining))):
         return graph
-    told = {split: among(_ends(facts), _ends(known)) for split, facts in held.items()}
-    joining = [facts[told[split]] for split, facts in held.items()]
-    rest = {split: facts[~told[split]] for split, facts in held.items()}
+    valid, test = (graph.triples(split)[~told[split]] for split in HELD_OUT)
     train = distinct(np.concatenate([graph.train, *joining]))
-    return replace(graph, train=train, valid=rest["valid"], test=rest["test"])
+    notes = (*graph.notes, f"{moved} valid and test facts went to train: an earlier training had linked their ends")
+    return replace(graph, train=train, valid=valid, test=test, notes=notes)
 
 
 def among(facts: Ids, others: Ids) -> Marks:
-    """Which facts (n,) are among the others."""
-    near = others[np.isin(others[:, 0], facts[:, 0])]
-    these, those = codes(facts, near)
-    return np.isin(these, those)
+    """Which facts (n,) are among the others, looked through in pieces: there may be many."""
+    found = np.zeros(len(facts), dtype=bool)
+    ends = [np.unique(facts[:, place]) for place in (0, 2)]
+    for start in range(0, len(others), PIECE):
+        piece = others[start : start + PIECE]
+        near = np.logical_and(*(np.isin(piece[:, place], of) for place, of in zip((0, 2), ends, strict=True)))
+        these, those = codes(facts, piece[near])
+        found |= np.isin(these, those)
+    return found
 
 
 def _ends(facts: Ids) -> Ids:

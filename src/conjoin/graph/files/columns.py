@@ -114,7 +114,8 @@ def doubts(
     """Why ids (head, relation, tail) out of tables, given in pieces, look as if the columns were others."""
     if options.columns is not None or not all(format_of(file) in TABLES for file in files):
         return ()
-    ends, facts, weights = np.zeros((2, len(entities)), dtype=bool), 0, True
+    ends, facts = np.zeros((2, len(entities)), dtype=bool), 0
+    weights = not any(map(NUMBER.fullmatch, relations))
     for part in rows:
         weights = weights and all(NUMBER.fullmatch(entities[i]) for i in np.unique(part[:, 2]).tolist())
         if not weights and len(relations) <= ENOUGH:
@@ -140,7 +141,7 @@ def _linked(relations: Sequence[str], heads: Iterable[str]) -> str:
     """The doubt about tails that are all numbers, where relations are heads too: links, each with its weight."""
     known = {*relations}
     shared = sum(name in known for name in heads)
-    if not shared or 2 * shared < len(known) or any(map(NUMBER.fullmatch, relations)):
+    if not shared or 2 * shared < len(known):
         return ""
     return (
         f"every tail is a number, and {shared:,} of the {len(relations):,} relations are heads too: are these source, "

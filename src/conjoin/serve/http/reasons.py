@@ -63,7 +63,7 @@ def reason_routes(shelf: Shelf, *, seconds: float) -> APIRouter:
     async def explain_by_post(wanted: shapes.ToExplain) -> Reply:
         return await why(wanted)
 
-    @router.get("/mine", response_model=shapes.Mined, summary="The most plausible missing facts")
+    @router.get("/mine", response_model=shapes.Mined, summary="The most probable missing facts")
     async def mined(request: Request, wanted: Annotated[shapes.ToMine, Query()]) -> Reply:
         run = shelf[wanted.run]
         relation = None
