@@ -195,7 +195,10 @@ def read_text_table(lines: Iterator[bytes], file_format: str, sink: Sink, layout
             head, relation, tail = pick(cells)
             sink.add(number, head, relation, tail)
         else:
-            sink.problem(number, "wrong number of columns", _miscounted(cells, layout.width, delimiter, sink))
+            why = _miscounted(cells, layout.width, delimiter, options)
+            # In a later line another delimiter is a slip, not what separates the cells of the file.
+            other = other_delimiter(cells[0]) if len(cells) == number == 1 and layout.width else ""
+            sink.problem(number, "wrong number of columns", why + other)
             rows.again()
 
 
@@ -207,15 +210,13 @@ def _is_header(cells: list[str], options: ReadOptions) -> bool:
     return is_header(cells)
 
 
-def _miscounted(cells: list[str], width: int, delimiter: str, sink: Sink) -> str:
-    options = sink.options
+def _miscounted(cells: list[str], width: int, delimiter: str, options: ReadOptions) -> str:
     count = f"{len(cells)} {'column' if len(cells) == 1 else 'columns'}"
     if not width:
         return f"{count}, too few for columns={options.columns}"
     hint = ""
     if len(cells) == 1:
-        other = "" if len(sink.triples) else other_delimiter(cells[0])
-        hint = f" (is {delimiter!r} the delimiter?){other}"
+        hint = f" (is {delimiter!r} the delimiter?)"
     elif len(cells) > width == 3 and options.columns is None:
         hint = f" (where all lines have more, {CHOOSE})"
     return f"{count} instead of {width}{hint}"
