@@ -1,7 +1,8 @@
 """Does mining find facts that were held out? python bench/mining.py RUN   (a run on the atlas, such as the demo's)
 
 The run's validation and test facts are hidden; a mined fact that is one of them is a hit. Writes
-bench/results/mining_<hardware>_<date>.json, .md and docs/mining.md.
+bench/results/mining_<hardware>_<date>.json and docs/mining.md. A calibration that the run has is left aside: it was
+fitted on some of the hidden facts.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ has many tails none of them gets much of the softmax. So each relation with at l
 mined for by itself and has a curve of its own, the others share one, or that of all relations where none of theirs was
 hidden. It is isotonic, of shares among 5 to 25 mined facts at a time, a tenth of those that were right, from five facts
 for each that was hidden (250 to 5,000); what is less plausible counts as the last of these. Then it hides test instead
-and says how many of the first 100 were right, and how many the curves promise. `mine` adds up the
-probabilities of its own list. It is usually less than what the rehearsal found in a list as long: the facts that were
-hidden and found are known now and left out. What that does not tell:
+and says how many of the first 100 were right, and how many the curves promise. `mine` adds up the probabilities of its
+own list. It is usually less than what the rehearsal found in a list as long: the facts that were hidden and found are
+known now and left out. What that does not tell:
 
 - Mined facts that are true, but in no split, count as wrong in the rehearsal. Where a graph lacks more than was hidden,
   more is right than said: `python examples/practice.py`, which keeps true facts back, shows by how much.
@@ -94,8 +95,8 @@ Answers to a question have another probability ([calibration](calibration.md)): 
 
 ## Does it find what was held out?
 
-{form} of rank {rank} on the atlas, valid and test ({held_out} facts) hidden; whole graph; {date}, {hardware}. Hits are
-mined facts that are among them; chance is what as many random unknown pairs would hit.
+{form} of rank {rank} on the atlas, not calibrated, valid and test ({held_out} facts) hidden; whole graph; {date},
+{hardware}. Hits are mined facts that are among them; chance is what as many random unknown pairs would hit.
 
 | first | hits | chance |
 |---:|---:|---:|
@@ -117,7 +118,8 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--hardware", default=f"{os.cpu_count()}cores")
     chosen = parser.parse_args()
-    predictor = conjoin.open(chosen.run)
+    opened = conjoin.open(chosen.run)
+    predictor = Predictor(opened.model, opened.graph)
     found = {
         "date": datetime.now(UTC).date().isoformat(),
         "hardware": chosen.hardware,
@@ -126,9 +128,7 @@ def main() -> None:
         **measured(predictor),
     }
     RESULTS.mkdir(exist_ok=True)
-    stem = RESULTS / f"mining_{chosen.hardware}_{found['date']}"
-    write_json(stem.with_suffix(".json"), found)
-    stem.with_suffix(".md").write_text(page(found), encoding="utf-8")
+    write_json(RESULTS / f"mining_{chosen.hardware}_{found['date']}.json", found)
     (RESULTS.parents[1] / "docs" / "mining.md").write_text(page(found), encoding="utf-8")
 
 

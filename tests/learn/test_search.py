@@ -90,3 +90,11 @@ def test_a_file_of_several_blocks_is_asked_for_the_fitting_one(tmp_path: Path) -
     assert read_block(PAPER, "wn18rr", "5star")["epochs"] == 600
     with pytest.raises(UsageError, match="no settings for quate on wn18rr; it has them for FB15K-237 complex"):
         read_block(PAPER, "wn18rr", "quate")
+
+
+def test_a_grid_is_not_checked_beyond_what_anybody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("conjoin.learn.search.Recipe.from_mapping", asked.append)
+    grid = {name: tuple(0.1 * i for i in range(1, 200)) for name in ("lr", "n3", "f2")}
+    assert Search(form="complex", grid=grid).points == 199**3
+    assert len(asked) == 10_000

@@ -165,10 +165,9 @@ def answer_report(
 
 
 def _untrained(predictor: Predictor, question: Question, answers: list[str]) -> list[str]:
-    from conjoin.serve.given import question_words, untrained
+    from conjoin.serve.given import question_words, untrained_names
 
-    words = question_words(predictor.graph, question, answers)
-    return [place.names[i] for place, i in untrained(predictor.graph, words)]
+    return untrained_names(predictor.graph, question_words(predictor.graph, question, answers))
 
 
 def _show_answers(question: Question, answers: list[Answer], least: float | None) -> None:
@@ -307,24 +306,22 @@ def score(
     conjoin score runs/atlas Peru borders Ecuador
     """
     from conjoin.errors import UsageError
-    from conjoin.serve.given import Sifted, all_words, untrained
+    from conjoin.serve.given import Sifted, all_words, untrained_names
     from conjoin.serve.predictor import open_run
 
-    if len(given) not in {1, 3}:
-        raise UsageError(
-            "score a file of facts, or one fact: conjoin score RUN FILE, conjoin score RUN HEAD RELATION TAIL"
-        )
-    file = Path(given[0])
-    facts = opt.read_facts(file, reading) if len(given) == 1 else []
-    predictor = open_run(run, weights=weights)
-    sifted = (
-        opt.known_facts(file, facts, all_words(predictor.graph), reading)
-        if len(given) == 1
-        else Sifted([(given[0], given[1], given[2])])
-    )
+    match given:
+        case [name]:
+            file = Path(name)
+            facts = opt.read_facts(file, reading)
+            predictor = open_run(run, weights=weights)
+            sifted = opt.known_facts(file, facts, all_words(predictor.graph), reading)
+        case [head, relation, tail]:
+            predictor, sifted = open_run(run, weights=weights), Sifted([(head, relation, tail)])
+        case _:
+            raise UsageError("score a file (conjoin score RUN FILE) or one fact (conjoin score RUN HEAD RELATION TAIL)")
     scored = predictor.score(sifted.facts)
     words = (word for fact in sifted.facts for word in all_words(predictor.graph)(fact))
-    strange = [place.names[i] for place, i in untrained(predictor.graph, words)]
+    strange = untrained_names(predictor.graph, words)
     opt.say_untrained(strange, "these facts")
     if json:
         told = {"run": str(run), "scores": [asdict(line) for line in scored], "skipped": list(sifted.refused)}

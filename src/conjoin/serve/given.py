@@ -56,6 +56,11 @@ def untrained(graph: Graph, words: Iterable[Word]) -> list[Known]:
     return [(place, i) for place, i in known if _among(unseen[place], i)]
 
 
+def untrained_names(graph: Graph, words: Iterable[Word]) -> list[str]:
+    """The same as text."""
+    return [place.names[i] for place, i in untrained(graph, words)]
+
+
 def sift(
     file: object,
     given: Sequence[Placed],
