@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from results_contrast import NORMAL, Verdict
+from results_contrast import Scatter, Verdict
 
 from conjoin.graph.named.catalogue import dataset as catalogued
 from conjoin.report.collect import QUALITY, Findings, Outcome
@@ -86,10 +85,10 @@ def agreement(findings: Findings, tried: Mapping[str, Mapping[str, str]]) -> tup
     less = [f"{HEADS[measure]} − paper" for measure in QUALITY]
     lines = [
         f"**Our mean test MRR lies within {bare(WITHIN['mrr'])} of the printed one in {len(close)} of {len(here)}"
-        f" cells on {datasets_of(here)}** ({len(ran)} run, {missing} not yet run; the {len(elsewhere)} on"
-        f" {datasets_of(elsewhere)} are not counted). {standing} Hits@1, 3 and 10 all lie within"
-        f" {bare(WITHIN['hits1'])} too in {len(hits)} of these {len(close)}. Complεx is judged in the published layout,"
-        " the proper one stands beside it. Means are over the seeds given; the last epoch counts, ties are"
+        f" cells on {datasets_of(here)}** ({len(ran)} run{f', {missing} not yet run' if missing else ''};"
+        f" the {len(elsewhere)} on {datasets_of(elsewhere)} are not counted). {standing} Hits@1, 3 and 10 all lie"
+        f" within {bare(WITHIN['hits1'])} too in {len(hits)} of these {len(close)}. Complεx is judged in the published"
+        " layout, the proper one stands beside it. Means are over the seeds given; the last epoch counts, ties are"
         " pessimistic.",
         "",
         *_by_scatter(ran),
@@ -143,8 +142,8 @@ def _explained(outcome: Outcome) -> float | None:
     printed = outcome.published
     if printed is None or printed.mrr_pm is None or printed.runs is None:
         return None
-    seeds = NORMAL * printed.mrr_pm * math.sqrt(1 / len(outcome.runs) + 1 / printed.runs)
-    return UNIT["mrr"] / 2 + seeds
+    scatter = Scatter(deviation=printed.mrr_pm, runs=printed.runs)
+    return UNIT["mrr"] / 2 + scatter.reach(len(outcome.runs), printed.runs)
 
 
 def _which_settings(findings: Findings) -> str:

@@ -17,8 +17,18 @@ Verdict = Literal["proved", "confirmed", "refuted", "mixed", "open"]
 SEEDS = 3
 """From so many runs on each side on, seeds decide; with fewer the questions do."""
 LEVEL = 0.95
-NORMAL = 1.96
-"""So many deviations hold 95 % of a normal distribution."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scatter:
+    """How far the MRRs of a row's seeds lie apart: a deviation, and over how many runs it was taken."""
+
+    deviation: float
+    runs: int
+
+    def reach(self, *counts: int) -> float:
+        """Half of the 95 % interval of a sum or difference of means over so many runs each, by Student's t."""
+        return student(self.runs - 1) * self.deviation * math.sqrt(sum(1 / count for count in counts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +47,10 @@ class Contrast:
         return self.runs is not None and min(len(self.a.runs), len(self.b.runs)) >= SEEDS
 
     @property
-    def noise(self) -> float | None:
+    def noise(self) -> Scatter | None:
         """How far seeds scatter, by the larger deviation of the two: the printed one, else ours over enough seeds."""
-        found = [deviation_of(outcome) for outcome in (self.a, self.b)]
-        return max((each for each in found if each is not None), default=None)
+        found = [scatter_of(outcome) for outcome in (self.a, self.b)]
+        return max((each for each in found if each), key=lambda each: (each.deviation, -each.runs), default=None)
 
     @property
     def interval(self) -> Interval | None:
@@ -50,7 +60,7 @@ class Contrast:
             return welch_interval_of_means(self.a.moments("mrr"), self.b.moments("mrr"))
         if self.questions is None or self.noise is None:
             return None
-        seeds = NORMAL * self.noise * math.sqrt(1 / len(self.a.runs) + 1 / len(self.b.runs))
+        seeds = self.noise.reach(len(self.a.runs), len(self.b.runs))
         reach = math.hypot(self.questions.interval.high - self.questions.difference, seeds)
         return Interval(self.difference - reach, self.difference + reach)
 
@@ -148,12 +158,22 @@ class Evidence:
         return self.answers[key]
 
 
-def deviation_of(outcome: Outcome) -> float | None:
+def scatter_of(outcome: Outcome) -> Scatter | None:
     """How far the MRRs of a row's seeds scatter: as the paper prints it, or over enough runs of ours."""
-    if outcome.published is not None and outcome.published.mrr_pm is not None:
-        return outcome.published.mrr_pm
+    printed = outcome.published
+    if printed is not None and printed.mrr_pm is not None and printed.runs is not None:
+        return Scatter(deviation=printed.mrr_pm, runs=printed.runs)
     moments = outcome.moments("mrr")
-    return moments.sd if moments is not None and moments.n >= SEEDS else None
+    if moments is None or moments.sd is None or moments.n < SEEDS:
+        return None
+    return Scatter(deviation=moments.sd, runs=moments.n)
+
+
+def student(freedom: float) -> float:
+    """So many standard errors hold 95 % of Student's t."""
+    from scipy import stats
+
+    return float(stats.t.ppf((1 + LEVEL) / 2, freedom))
 
 
 def p_words(p: float) -> str:
@@ -166,13 +186,11 @@ def welch_interval_of_means(a: Moments | None, b: Moments | None) -> Interval | 
     """95 % of the difference of two means of unequal variance; None with fewer than two values on a side."""
     if a is None or b is None or a.sd is None or b.sd is None:
         return None
-    from scipy import stats
-
     parts = [side.sd**2 / side.n for side in (a, b) if side.sd is not None]
     variance = sum(parts)
     middle = a.mean - b.mean
     if variance == 0:
         return Interval(middle, middle)
     freedom = 1 / sum((part / variance) ** 2 / (side.n - 1) for part, side in zip(parts, (a, b), strict=True))
-    reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(variance)
+    reach = student(freedom) * math.sqrt(variance)
     return Interval(middle - reach, middle + reach)

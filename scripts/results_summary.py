@@ -43,11 +43,15 @@ def how_sure(evidence: Evidence) -> str:
     once = sum(len(outcome.runs) == 1 for outcome in ran)
     scatter = [o.published.mrr_pm for o in here if o.published is not None and o.published.mrr_pm is not None]
     return (
-        f"- **How sure.** {len(ran)} of the {len(here)} printed cells on {datasets_of(here)} were run, {once} of them"
+        f"- **How sure.** {_share(len(ran), len(here))} printed cells on {datasets_of(here)} were run, {once} of them"
         f" with one seed, and none of the {len(elsewhere)} on {datasets_of(elsewhere)}; by the paper's"
         f" deviations seeds scatter by {one_digit(min(scatter))} to {one_digit(max(scatter))}: read a difference of"
         " that size as none."
     )
+
+
+def _share(count: int, of: int) -> str:
+    return f"All {of}" if count == of else f"{count} of the {of}"
 
 
 def renewed(readme: str, page: str) -> str:
