@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import signal
 import socket
@@ -11,21 +12,39 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 ASKED = (signal.SIGINT, signal.SIGTERM)
 ECHO = 0.5
 """Seconds in which a second signal is the first one's echo: `timeout` sends each to the process and to its group."""
+LISTEN_EVERY = 0.1
+"""Seconds between two times that the signals are taken back; a step may take microseconds."""
 SHOW_CURSOR = b"\x1b[?25h"
 SOON = b"stopping after this step, with a checkpoint; once more stops at once\n"
 
 
 class Stop:
-    """Asked between steps, as a function: has a signal come? `number` is that of the first one, 0 before."""
+    """Asked between steps, as a function: has a signal come? `number` is that of the first one, 0 before.
+
+    Asking takes the signals back now and then: LLVM, with which triton compiles, puts itself between, and after one
+    signal leaves the next to the system, which ends the process before its checkpoint.
+    """
 
     number = 0
+    listen_at = math.inf
 
     def __call__(self) -> bool:
+        if time.monotonic() >= self.listen_at and threading.current_thread() is threading.main_thread():
+            self.listen()
         return self.number != 0
+
+    def listen(self) -> dict[signal.Signals, Any]:
+        """Hear of the signals from now on; says who heard of them before, as far as Python knows."""
+        self.listen_at = time.monotonic() + LISTEN_EVERY
+        return {number: signal.signal(number, self._remember) for number in ASKED}
+
+    def _remember(self, number: int, _: FrameType | None) -> None:
+        self.number = self.number or number
 
     @property
     def exit_code(self) -> int:
@@ -44,17 +63,15 @@ def stopping() -> Iterator[Stop]:
         yield stop
         return
 
-    def first(number: int, _: FrameType | None) -> None:
-        stop.number = stop.number or number
-
     told, tell = socket.socketpair()
     tell.setblocking(False)
     threading.Thread(target=_listen, args=(told,), name="signals", daemon=True).start()
-    before = {number: signal.signal(number, first) for number in ASKED}
+    before = stop.listen()
     outer = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
     try:
         yield stop
     finally:
+        stop.listen_at = math.inf
         signal.set_wakeup_fd(outer)
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -62,7 +79,7 @@ def stopping() -> Iterator[Stop]:
 
 
 def _listen(told: socket.socket) -> None:
-    """Hear of signals while they come: Python calls `first` only once a long operation has ended, and until then
+    """Hear of signals while they come: Python calls `_remember` only once a long operation has ended, and until then
     a second signal would be one with the first."""
     echoes_until: float | None = None
     with told:

@@ -100,6 +100,25 @@ def test_a_time_limit_that_signals_twice_leaves_time_for_the_checkpoint() -> Non
     assert (done.returncode, done.stdout) == (0, b"checkpoint 143\n"), done.stderr.decode()
 
 
+TAKEN = """
+import ctypes, os, signal, time
+from conjoin.signals import LISTEN_EVERY, stopping
+with stopping() as stop:
+    ctypes.CDLL(None).signal(signal.SIGTERM, 0)
+    time.sleep(2 * LISTEN_EVERY)
+    assert not stop()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.2)
+    print("checkpoint", stop.exit_code)
+"""
+
+
+def test_a_library_that_takes_the_signals_loses_them_again() -> None:
+    """LLVM does so when triton compiles: it hears the first signal, and the system's default the second."""
+    done = subprocess.run([sys.executable, "-c", TAKEN], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"checkpoint 143\n"), done.stderr.decode()
+
+
 IN_ONE_OPERATION = """
 import hashlib
 from conjoin.signals import stopping

@@ -53,7 +53,10 @@ class StudyScreen:
                 each.cell.title, total=each.cell.recipe.epochs, completed=each.epochs
             )
         elif each.epochs:
-            say(f"{each.cell.title} goes on after about epoch {each.epochs} of {each.cell.recipe.epochs}")
+            say(
+                f"{each.cell.title} goes on from its last checkpoint; it had come to epoch {each.epochs} of"
+                f" {each.cell.recipe.epochs}"
+            )
         return Watch(track=watcher.track, epoch=self._epoch)
 
     def _epoch(self, epoch: Epoch) -> None:
