@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from results_contrast import Scatter, Verdict
+from results_contrast import Scatter, Verdict, sign_test
 
 from conjoin.graph.named.catalogue import dataset as catalogued
 from conjoin.report.collect import QUALITY, Findings, Outcome
@@ -120,10 +120,11 @@ def _by_scatter(ran: Sequence[Outcome]) -> list[str]:
     ]
     unexplained = f", but not {', '.join(beyond)}" if beyond else ""
     close = sum(size <= WITHIN["mrr"] + ROUNDING for size in sizes)
+    above, below = sum(d > 0 for _, d in apart), sum(d < 0 for _, d in apart)
     return [
         f"By a harder measure: the median distance is {bare(statistics.median(sizes), decimals=4)}, the mean of the"
-        f" signed ones {signed(statistics.fmean(d for _, d in apart))}, {sum(d > 0 for _, d in apart)} cells lie above"
-        f" and {sum(d < 0 for _, d in apart)} below. Rounding in print and the printed deviations, at 95 %, explain"
+        f" signed ones {signed(statistics.fmean(d for _, d in apart))}, {above} cells lie above and {below} below"
+        f" ({sign_test(above, below)}). Rounding in print and the printed deviations, at 95 %, explain"
         f" {len(apart) - len(beyond)} of {len(apart)}{unexplained}. With the weights of the last epoch, which the paper"
         f" reports, {close} of {len(sizes)} lie within {bare(WITHIN['mrr'])}; with those of the best epoch on valid"
         f" {sum(at_best)} of {len(at_best)} would.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ Verdict = Literal["proved", "confirmed", "refuted", "mixed", "open"]
 SEEDS = 3
 """From so many runs on each side on, seeds decide; with fewer the questions do."""
 LEVEL = 0.95
+SURE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,16 +49,15 @@ class Contrast:
 
     @property
     def noise(self) -> Scatter | None:
-        """How far seeds scatter, by the larger deviation of the two: the printed one, else ours over enough seeds."""
-        found = [scatter_of(outcome) for outcome in (self.a, self.b)]
-        return max((each for each in found if each), key=lambda each: (each.deviation, -each.runs), default=None)
+        """How far seeds scatter."""
+        return largest_scatter(self.a, self.b)
 
     @property
     def interval(self) -> Interval | None:
         """95 % of the difference: by Welch over the seeds where there are enough of them, else by the questions,
         widened by what is known of the scatter of seeds. None where nothing is."""
         if self.by_seeds:
-            return welch_interval_of_means(self.a.moments("mrr"), self.b.moments("mrr"))
+            return interval_of_means((1, self.a.moments("mrr")), (-1, self.b.moments("mrr")))
         if self.questions is None or self.noise is None:
             return None
         seeds = self.noise.reach(len(self.a.runs), len(self.b.runs))
@@ -150,6 +150,24 @@ class Evidence:
         questions = paired_by_t(left, right) if left and right else None
         return Contrast(a=a, b=b, difference=ours.mean - theirs.mean, runs=welch(ours, theirs), questions=questions)
 
+    def above_halfway(self, middle: Outcome, *ends: Outcome) -> Interval | None:
+        """95 % of one MRR less the mean of two others: of all three together, as the two are no surer than the one.
+
+        By seeds or by questions as in a `Contrast`.
+        """
+        if min(len(outcome.runs) for outcome in (middle, *ends)) >= SEEDS:
+            return interval_of_means((1, middle.moments("mrr")), *((-0.5, end.moments("mrr")) for end in ends))
+        noise = largest_scatter(middle, *ends)
+        top, left, right = (self._answers(outcome) for outcome in (middle, *ends))
+        if noise is None or top is None or left is None or right is None:
+            return None
+        found = paired_by_t(top, replace(left, reciprocal=(left.reciprocal + right.reciprocal) / 2))
+        if found is None:
+            return None
+        seeds = noise.reach(len(middle.runs), *(4 * len(end.runs) for end in ends))
+        reach = math.hypot(found.interval.high - found.difference, seeds)
+        return Interval(found.difference - reach, found.difference + reach)
+
     def _answers(self, outcome: Outcome) -> Answers | None:
         key = (*outcome.key, str(outcome.runs[0].folder.path))
         if key not in self.answers:
@@ -158,15 +176,16 @@ class Evidence:
         return self.answers[key]
 
 
-def scatter_of(outcome: Outcome) -> Scatter | None:
-    """How far the MRRs of a row's seeds scatter: as the paper prints it, or over enough runs of ours."""
-    printed = outcome.published
-    if printed is not None and printed.mrr_pm is not None and printed.runs is not None:
-        return Scatter(deviation=printed.mrr_pm, runs=printed.runs)
-    moments = outcome.moments("mrr")
-    if moments is None or moments.sd is None or moments.n < SEEDS:
-        return None
-    return Scatter(deviation=moments.sd, runs=moments.n)
+def largest_scatter(*outcomes: Outcome) -> Scatter | None:
+    """The largest deviation of the MRRs of a row's seeds: of those that the paper prints, and of ours over enough."""
+    found = []
+    for outcome in outcomes:
+        printed, moments = outcome.published, outcome.moments("mrr")
+        if printed is not None and printed.mrr_pm is not None and printed.runs is not None:
+            found.append(Scatter(deviation=printed.mrr_pm, runs=printed.runs))
+        if moments is not None and moments.sd is not None and moments.n >= SEEDS:
+            found.append(Scatter(deviation=moments.sd, runs=moments.n))
+    return max(found, key=lambda each: (each.deviation, -each.runs), default=None)
 
 
 def student(freedom: float) -> float:
@@ -176,21 +195,32 @@ def student(freedom: float) -> float:
     return float(stats.t.ppf((1 + LEVEL) / 2, freedom))
 
 
+def sign_test(above: int, below: int) -> str:
+    """Whether ours lie to one side of print more often than a coin would."""
+    from scipy import stats
+
+    p = float(stats.binomtest(above, above + below).pvalue) if above + below else 1.0
+    side = "above" if above > below else "below"
+    leans = f"ours lean to lie {side}" if p < SURE else "no side is preferred"
+    return f"sign test, {p_words(p)}: {leans}"
+
+
 def p_words(p: float) -> str:
     """p = 2e-4, or p <1e-300."""
     text = p_value(p)
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
-def welch_interval_of_means(a: Moments | None, b: Moments | None) -> Interval | None:
-    """95 % of the difference of two means of unequal variance; None with fewer than two values on a side."""
-    if a is None or b is None or a.sd is None or b.sd is None:
-        return None
-    parts = [side.sd**2 / side.n for side in (a, b) if side.sd is not None]
-    variance = sum(parts)
-    middle = a.mean - b.mean
+def interval_of_means(*terms: tuple[float, Moments | None]) -> Interval | None:
+    """95 % of a weighed sum of means of unequal variance, after Welch; None with fewer than two values in a term."""
+    middle, parts = 0.0, list[tuple[float, int]]()
+    for weight, side in terms:
+        if side is None or side.sd is None:
+            return None
+        middle += weight * side.mean
+        parts.append((weight**2 * side.sd**2 / side.n, side.n - 1))
+    variance = sum(part for part, _ in parts)
     if variance == 0:
         return Interval(middle, middle)
-    freedom = 1 / sum((part / variance) ** 2 / (side.n - 1) for part, side in zip(parts, (a, b), strict=True))
-    reach = student(freedom) * math.sqrt(variance)
+    reach = student(1 / sum((part / variance) ** 2 / free for part, free in parts)) * math.sqrt(variance)
     return Interval(middle - reach, middle + reach)

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from doc_running import follow
-from results_contrast import welch_interval_of_means
+from results_contrast import interval_of_means
 
 from conjoin.bench.results import latest, read, section_of
 from conjoin.report.collect import Findings, collect
@@ -75,9 +75,10 @@ def differences(findings: Findings) -> list[str]:
         told = []
         for dataset in each.datasets:
             sides = [
-                outcome.moments("mrr") if (outcome := findings.of(dataset, row)) else None for row in (each.b, each.a)
+                (sign, outcome.moments("mrr") if (outcome := findings.of(dataset, row)) else None)
+                for sign, row in ((1, each.b), (-1, each.a))
             ]
-            if reach := welch_interval_of_means(*sides):
+            if reach := interval_of_means(*sides):
                 middle = (reach.low + reach.high) / 2
                 told.append(f"{dataset} {signed(middle)} ({signed(reach.low)} to {signed(reach.high)})")
         if told:

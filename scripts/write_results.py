@@ -83,10 +83,11 @@ def page(root: Path = ROOT) -> str:
         *table(("claim", "verdict", "in short"), glance, left=3),
         "",
         "The verdicts are computed from 95 % intervals of differences; equal means within .003. With at least three"
-        " seeds on both sides the interval is Welch's over seeds. With fewer it is that of the paired test over the"
-        " test triples (reciprocal ranks, both questions of a triple averaged), which knows nothing of other seeds,"
-        " widened by the scatter of seeds that the paper prints or that ours show (by Student's t, as that is of few"
-        " runs too); where neither is known, the case is open. The p-values of both tests stand beside, unwidened."
+        " seeds on both sides the interval is Welch's over seeds, of these test questions. With fewer it is that of the"
+        " paired test over the test triples (reciprocal ranks, both questions of a triple averaged), which knows"
+        " nothing of other seeds, widened by the scatter of seeds: the larger of what the paper prints and what three"
+        " or more of ours show (by Student's t, as that is of few runs too); where neither is known, the case is open."
+        " The p-values of both tests stand beside, unwidened."
         " Each interval is of 95 % by itself: with many cases some err. Of the cases that"
         " ran, *confirmed* means that all speak for the claim, *refuted* that some speak"
         " against it and none for it, *mixed* that some do either, *open* all else. *Proved* is what follows by"
