@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import TINY, conjoin
+from tests.report.fabricated import finished, ranks_of, tiny
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +103,22 @@ def test_without_a_name_it_is_named_by_the_relation(
     monkeypatch.chdir(tmp_path)
     assert conjoin("figure", "sphere", runs / "complex", "--relation", "has capital").code == 0
     assert {path.name for path in tmp_path.iterdir()} >= {"sphere-has-capital.png", "sphere-has-capital.html"}
+
+
+@pytest.mark.parametrize("plot", ["curves", "frontier", "pvalues"])
+def test_a_plot_of_a_study_alone(plot: str, tmp_path: Path) -> None:
+    study = tiny(tmp_path)
+    words = ("figure", plot, study.file, "--root", tmp_path, "-o", tmp_path / "drawn", "--json")
+    nothing = conjoin(*words)
+    assert nothing.code == 2
+    assert "give nothing to draw" in nothing.err
+    assert not (tmp_path / "drawn").exists()
+    for row, mrr in {"complex": 0.93, "tied": 0.91}.items():
+        for seed in (0, 1):
+            valid = [{"epoch": e, "loss": 1 / e, "seconds": 1.0, "valid": {"mrr": mrr * e / 3}} for e in (1, 2, 3)]
+            cell = study.cell("UMLS", study.rows[row], seed)
+            finished(tmp_path, cell, mrr=mrr + seed / 1000, ranks=ranks_of([1, 2, 3, 4]), events=valid)
+    name = "pvalues-UMLS" if plot == "pvalues" else plot
+    assert conjoin(*words).json["files"] == [str(tmp_path / "drawn" / f"{name}.{kind}") for kind in ("svg", "pdf")]
+    assert (tmp_path / "drawn" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+    assert "</svg>" in (tmp_path / "drawn" / f"{name}.svg").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Verbs that draw: figure sphere, figure entities."""
+"""Verbs that draw: figure sphere and entities, of runs; figure curves, frontier, pvalues and patterns, of a study."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import emit, say, show
+from conjoin.cli.screen import Watcher, emit, say, show
+from conjoin.cli.studies import Root, StudyArgument
 
 if TYPE_CHECKING:
     from conjoin.geometry.motion import Moves
+    from conjoin.report.compose import Plot
     from conjoin.serve.predictor import Predictor
 
 figure_app = typer.Typer(
-    help="Pictures of a trained run: a relation on the sphere, a tie.",
+    help="Pictures: a relation on the sphere and a tie, of runs; curves, sizes, p-values and patterns, of a study.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,6 +30,7 @@ Out = Annotated[
         "-o", "--out", help="A file ending in .png, .svg, .pdf or .html; without an ending, all of them side by side."
     ),
 ]
+Folder = Annotated[Path, typer.Option("-o", "--out", help="Folder for the SVG and PDF files.")]
 Coordinates = Annotated[
     list[int] | None,
     typer.Option("--coordinate", help="Which complex coordinate, from 0; repeat it to give the second run its own."),
@@ -190,6 +193,71 @@ def entities(
         show(f"{each.run}: {each.entity} under {len(each.z)} relations, {where}: {off}.")
         show(f"  All entities under one relation: a plane explains {100 * each.explained:.0f} % of the variance.")
     show("Drawn: " + ", ".join(written_files))
+
+
+@figure_app.command("curves")
+def curves(study: StudyArgument, *, out: Folder = Path("figures"), root: Root = None, json: opt.Json = False) -> None:
+    """Draw the learning curves of a study: MRR on valid by epoch, a panel per dataset.
+
+    \b
+    conjoin figure curves studies/atlas.toml -o figures
+    """
+    _of_study("curves", study, out=out, root=root, json=json)
+
+
+@figure_app.command("frontier")
+def frontier(study: StudyArgument, *, out: Folder = Path("figures"), root: Root = None, json: opt.Json = False) -> None:
+    """Draw size against quality: the parameters and the test MRR of every row of a study.
+
+    \b
+    conjoin figure frontier studies/atlas.toml -o figures
+    """
+    _of_study("frontier", study, out=out, root=root, json=json)
+
+
+@figure_app.command("pvalues")
+def pvalues(study: StudyArgument, *, out: Folder = Path("figures"), root: Root = None, json: opt.Json = False) -> None:
+    """Draw a heat map of the p-values of Welch's tests between rows of a study, one file per dataset.
+
+    Rows need two seeds or more, and the study `comparisons`.
+
+    \b
+    conjoin figure pvalues studies/paper.toml -o figures
+    """
+    _of_study("pvalues", study, out=out, root=root, json=json)
+
+
+@figure_app.command("patterns")
+def patterns(study: StudyArgument, *, out: Folder = Path("figures"), root: Root = None, json: opt.Json = False) -> None:
+    """Draw on which relation patterns the tied forms of a study gain or lose against their originals.
+
+    \b
+    conjoin figure patterns studies/pattern-effects.toml -o figures
+    """
+    _of_study("patterns", study, out=out, root=root, json=json)
+
+
+def _of_study(plot: Plot, study: Path, *, out: Path, root: Path | None, json: bool) -> None:
+    from conjoin.errors import UsageError
+    from conjoin.report.collect import collect
+    from conjoin.report.compose import write_plot
+    from conjoin.study.study import Study
+
+    specified = Study.read(study)
+    place = root or specified.root
+    findings = collect(specified, place)
+    with Watcher().watching() as watcher:
+        files = [str(file) for file in write_plot(findings, plot, out, root=place, track=watcher.track)]
+    for reason in findings.flaws:
+        say(f"left out: {reason}")
+    if not files:
+        raise UsageError(
+            f"{study}: its finished runs under {place} give nothing to draw here; see conjoin study status"
+        )
+    if json:
+        emit({"files": files})
+        return
+    show("Drawn: " + ", ".join(files))
 
 
 def _coordinates(wanted: list[int] | None, moves: list[Moves]) -> list[int]:

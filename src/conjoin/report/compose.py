@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from conjoin.errors import NotInstalled
 from conjoin.files import replacing, write_sealed
@@ -36,6 +36,7 @@ from conjoin.report.tested import control_tests_table, matrix_table, paired_tabl
 from conjoin.study.study import GROUPS, MEASURES, Study
 
 FIGURES = "figures"
+Plot = Literal["curves", "frontier", "pvalues", "patterns"]
 WEIGHTS = {"last": "the last epoch", "best": "the epoch with the best validation MRR"}
 WELCH = (
     "Welch's two-sample t-test between the runs of two rows (unknown and unequal variances), printed as in the paper's"
@@ -99,12 +100,30 @@ def write_report(study: Study, root: Path, folder: Path, *, track: Track = silen
         **{f"{FIGURES}/{figure.name}.svg": figure.svg.encode() for figure in document.figures},
         **{f"{FIGURES}/{figure.name}.pdf": figure.pdf for figure in document.figures},
     }
+    _write(folder, contents)
+    write_sealed(folder / "report.json", told)
+    return told
+
+
+def write_plot(findings: Findings, plot: Plot, folder: Path, *, root: Path, track: Track = silent) -> tuple[Path, ...]:
+    """Write one of the report's plots alone into `folder`, as SVG and PDF; no file where nothing is to be drawn yet."""
+    if plot == "pvalues":
+        drawn = plots.pvalues(findings, run_tests(findings))
+    elif plot == "patterns":
+        drawn = _by_pattern(findings, pattern_tests(findings, root, track=track))
+    else:
+        drawn = (plots.curves if plot == "curves" else plots.frontier)(findings)
+    contents = {f"{figure.name}.svg": figure.svg.encode() for figure in drawn}
+    contents |= {f"{figure.name}.pdf": figure.pdf for figure in drawn}
+    _write(folder, contents)
+    return tuple(folder / name for name in contents)
+
+
+def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
     for name, content in contents.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         with replacing(folder / name) as aside:
             aside.write_bytes(content)
-    write_sealed(folder / "report.json", told)
-    return told
 
 
 def compose(findings: Findings, tests: Tests, *, unread: Sequence[str] = ()) -> Document:
@@ -162,11 +181,15 @@ def _draw(findings: Findings, tests: Tests) -> tuple[dict[str, tuple[Figure, ...
             "pvalues": plots.pvalues(findings, tests.runs),
             "times": plots.times(findings),
             "curves": plots.curves(findings),
-            "patterns": pattern_effects(form_effects(tests.patterns.tests, alpha=findings.study.alpha)),
+            "patterns": _by_pattern(findings, tests.patterns),
         }
     except NotInstalled as error:
         return {}, (f"Plots are left out: {error}.",)
     return drawn, ()
+
+
+def _by_pattern(findings: Findings, made: ByPattern) -> tuple[Figure, ...]:
+    return pattern_effects(form_effects(made.tests, alpha=findings.study.alpha))
 
 
 def _results(findings: Findings, group: str, *, figures: tuple[Figure, ...]) -> Section:
