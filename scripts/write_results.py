@@ -114,11 +114,12 @@ def page(root: Path = ROOT) -> str:
         "",
         "One line per run; its command with `--root DIR` does it again beside ours. `data` begins the checksum of the"
         " graph, `seconds` are of training. A run's folder under `studies/results` has the rest: settings, versions,"
-        " every epoch, every rank. Where the commit was not kept, `git log -- FOLDER` shows the one that brought it."
-        f" The {_runs(evidence.readings)} runs of `studies/readings.toml` are not listed: `conjoin study run"
-        " studies/readings.toml --root DIR` does them all.",
+        " every epoch, every rank. A + after a commit: files had been changed since. Where it was not kept, `git log --"
+        " FOLDER` shows the one that brought it."
+        f" Of the {_runs(evidence.readings)} runs of `studies/readings.toml` those of the chosen settings are listed;"
+        " `conjoin study run studies/readings.toml --seeds 0 --root DIR` does the whole search again.",
         "",
-        *origins(paper, mobius, evidence.layout),
+        *origins(paper, mobius, evidence.layout, controls.chosen_readings(evidence)),
     ]
     return "\n".join(wrapped(lines)) + "\n"
 
