@@ -234,7 +234,7 @@ def test_a_damaged_result_is_not_silently_missing(place: Path) -> None:
         write_results.page(place)
 
 
-TIMES = "The time saving came from wider entity tables"
+TIMES = "The published recipe saves time by narrower entity tables"
 
 
 @pytest.mark.parametrize(("equal", "expected"), [(1.9, "confirmed"), (1.1, "refuted"), (None, "open")])
