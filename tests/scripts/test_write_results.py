@@ -38,6 +38,11 @@ def test_the_page_is_what_the_results_say() -> None:
     assert write_results.PAGE.read_text(encoding="utf-8") == write_results.page(), "run scripts/write_results.py"
 
 
+def test_the_committed_results_hold_no_weights() -> None:
+    files = [file for file in (ROOT / "studies" / "results").rglob("*") if file.is_file() and file.name != ".lock"]
+    assert {file.suffix for file in files} == {".json", ".jsonl", ".parquet"}
+
+
 def test_without_results_all_is_open_and_every_command_selects_runs(place: Path) -> None:
     page = write_results.page(place)
     told = dict(re.findall(r"^\| ([^|]+) \| (proved|confirmed|refuted|mixed|open) \| [^|]+ \|$", page, re.MULTILINE))
