@@ -102,6 +102,9 @@ def test_why(trained: Path) -> None:
     assert 0 < len(reasons) <= 3
     assert all(reason["head"] == "Q0" and reason["relation"] == "P1" for reason in reasons)
     assert "Why France borders" in conjoin(*words).out
+    assert "all of these are known" not in conjoin(*words).err
+    known = conjoin("ask", trained, "France", "borders", "--candidate", "Spain", "--explain")
+    assert "all of these are known; conjoin explain says why" in known.err
 
 
 def test_names_are_found(trained: Path) -> None:

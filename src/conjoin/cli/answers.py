@@ -90,6 +90,8 @@ def ask(
         reasons = _reasons(predictor, question, answers) if explain else []
         if explain:
             report["explanations"] = [reason.to_json() for reason in reasons]
+            if answers and not reasons:
+                say("--explain: all of these are known; conjoin explain says why of a known fact, too")
         reports.append(report)
         if not json:
             _show_answers(question, answers, min_probability)
