@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { PageProps } from "../app";
 import { get, type Direction, type Mined, type Relation } from "../client";
 import { count, decimals, percent, plural, words } from "../numbers";
-import { Meter, RelationName } from "../parts/marks";
+import { Label, Meter, RelationName } from "../parts/marks";
 import { Failure, Loading, Nothing } from "../parts/states";
 import { useRemote } from "../remote";
 import { go } from "../route";
@@ -169,7 +169,7 @@ function Found({ facts, complete, link }: Finds & { link: PageProps["link"] }): 
       {facts.map((one) => (
         <li key={`${one.head.name}\n${one.tail.name}`}>
           <a class="sentence" href={link("ask", { head: one.head.name, relation: one.relation.name, tail: one.tail.name })} data-top>
-            {one.head.label} <RelationName {...one.relation} /> {one.tail.label}
+            <Label text={one.head.label} /> <RelationName {...one.relation} /> <Label text={one.tail.label} />
           </a>
           <Meter share={one.plausibility} text={one.plausibility < 0.01 ? "< 0.01" : decimals(one.plausibility)} title="Plausibility: the chance that there is a further tail, times this tail's share of the score" />
           <span class="score" title="Calibrated probability">{one.probability === null ? "" : percent(one.probability)}</span>

@@ -1,5 +1,5 @@
 /** Small signs that several pages share. */
-import type { VNode } from "preact";
+import { Fragment, type VNode } from "preact";
 import type { Named } from "../client";
 import { percent, words } from "../numbers";
 
@@ -26,6 +26,11 @@ export function Meter({ share, text, title }: { share: number; text: string; tit
 
 export function Probability({ p }: { p: number }): VNode {
   return <Meter share={p} text={percent(p)} title={`Calibrated probability ${p.toFixed(3)}`} />;
+}
+
+/** A name that may be broken after an underscore rather than in the middle of a word. */
+export function Label({ text }: { text: string }): VNode {
+  return <>{text.split(/(?<=_)/).map((part, i) => <Fragment key={i}>{i > 0 && <wbr />}{part}</Fragment>)}</>;
 }
 
 export function RelationName({ name, label }: { name: string; label: string }): VNode {
