@@ -243,6 +243,26 @@ def test_relations_are_sorted_filtered_and_opened(visit: Visit) -> None:
     expect(missing).to_contain_text("borders")
 
 
+def test_relations_that_read_alike_are_told_apart_by_their_names(visit: Visit) -> None:
+    names = ["/award/category/winners./award/honor/winner", "/award/winner/won./award/honor/winner"]
+
+    def alike(route: Route) -> None:
+        found = route.fetch().json()
+        for relation, name in zip(found["relations"], names, strict=False):
+            relation |= {"name": name, "label": name}
+        route.fulfill(json=found)
+
+    visit.page.route("**/v1/relations?*", alike)
+    page = visit.open("relations")
+    expect(page.locator("tbody th", has_text="honor › winner")).to_have_text(
+        [f"honor › winner{name}" for name in names]
+    )
+    expect(page.locator("tbody th .hint")).to_have_count(2)
+    page = visit.open("ask")
+    page.get_by_role("combobox", name="Relation").click()
+    expect(page.get_by_role("option", name="honor › winner")).to_have_text([re.compile(name) for name in names])
+
+
 def test_geometry_studies_and_api_say_what_there_is(visit: Visit) -> None:
     page = visit.open("geometry")
     page.get_by_role("heading", level=1, name="Geometry").wait_for()
@@ -397,6 +417,7 @@ def test_another_run_and_a_missing_one(visit: Visit) -> None:
     page = visit.open("relations?run=complex-conj")
     page.locator("tbody tr").first.wait_for()
     expect(page.get_by_label("Run")).to_have_value("complex-conj")
+    expect(page.get_by_role("contentinfo")).to_contain_text("Complεx, rank 16")
     page.get_by_role("link", name="Ask", exact=True).click()
     page.locator(".starter").first.wait_for()
     assert query(page) == {"run": "complex-conj"}
