@@ -159,6 +159,8 @@ def test_a_misspelt_name_gets_its_reason_and_the_way_out(visit: Visit) -> None:
     page.get_by_text("Nothing is called").wait_for()
     box.press("Escape")
     expect(box).to_have_value("Frnace")
+    visit.open("ask?head=zzzzqqqq&relation=borders")
+    expect(page.get_by_role("alert")).to_contain_text("Type a part of the name")
 
 
 def test_an_entity_shows_facts_neighbourhood_and_what_resembles_it(visit: Visit) -> None:
