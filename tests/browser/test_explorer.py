@@ -228,6 +228,19 @@ def test_the_map_is_searched_encircled_and_clicked(visit: Visit) -> None:
     page.wait_for_url("**view=**")
 
 
+def test_the_map_names_what_has_most_facts_and_more_of_it_from_near(visit: Visit) -> None:
+    page = visit.open("map")
+    canvas, names = page.locator(".plane canvas"), page.locator(".plane svg text")
+    expect(names.filter(has_text="Latin script")).to_have_count(1)
+    far = set(names.all_text_contents())
+    assert 5 < len(far) < 100
+    for _ in range(8):
+        canvas.press("+")
+    until(page, lambda: len(set(names.all_text_contents()) - far) > 5, "names that were too many before")
+    visit.open("map?focus=France")
+    expect(names).to_have_text(["France"])
+
+
 def test_relations_are_sorted_filtered_and_opened(visit: Visit) -> None:
     page = visit.open("relations")
     rows = page.locator("tbody tr")
