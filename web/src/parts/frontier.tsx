@@ -12,6 +12,8 @@ const FLOOR = 0.8;
 const [LINE, LETTER, GAP] = [15, 6.8, 16];
 const STEPS = [1, 1.5, 2, 3, 5, 7];
 const MOST = 8;
+/** Sizes within this factor are marked in equal steps. */
+const NEAR = 3;
 /** Below this width only what lies on the line is named; above it the last names have a place of their own. */
 const WIDE = 600;
 
@@ -21,7 +23,8 @@ export function Frontier({ models, measure, on }: { models: readonly Sized[]; me
   const shown = models.filter((one) => one.mean >= floor);
   const failed = models.filter((one) => one.mean < floor);
   const sizes = shown.map((one) => one.parameters);
-  const [small, large] = [Math.min(...sizes) / 1.15, Math.max(...sizes) * 1.15];
+  const margin = Math.max(1.01, (Math.max(...sizes) / Math.min(...sizes)) ** 0.06);
+  const [small, large] = [Math.min(...sizes) / margin, Math.max(...sizes) * margin];
   const reach = shown.flatMap((one) => [one.mean - (one.sd ?? 0), one.mean + (one.sd ?? 0)]);
   const [low, high] = [Math.min(...reach), Math.max(...reach)];
   const levels = ticks(low - 0.05 * (high - low) - 0.001, high + 0.05 * (high - low) + 0.001, 6);
@@ -99,9 +102,9 @@ function beside(dots: readonly Dot[], right: number): readonly Named[] {
   });
 }
 
-/** Round numbers in between, or both ends where those are fewer than two. */
+/** Round numbers in between, for a logarithmic axis. */
 function round(low: number, high: number): number[] {
-  const powers = Array.from({ length: 14 }, (_, i) => 10 ** i);
-  const found = powers.flatMap((power) => STEPS.map((one) => one * power)).filter((size) => size >= low && size <= high);
-  return found.length > 1 ? found.filter((_, i) => found.length <= MOST || i % Math.ceil(found.length / MOST) === 0) : [low, high].map((size) => Number(size.toPrecision(2)));
+  if (high < NEAR * low) return ticks(low, high, MOST);
+  const found = Array.from({ length: 14 }, (_, i) => STEPS.map((one) => one * 10 ** i)).flat().filter((size) => size >= low && size <= high);
+  return found.filter((_, i) => i % Math.ceil(found.length / MOST) === 0);
 }

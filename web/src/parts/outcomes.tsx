@@ -120,7 +120,7 @@ function Behind({ cell }: { cell: Cell }): VNode {
     ...Object.entries(MEASURES).map(([key, text]) => [text, named(key)] as const),
     ["Rank", count(cell.rank)],
     ["Parameters", typeof cell.parameters === "number" ? count(cell.parameters) : "–"],
-    ["of relations", typeof cell.relation_parameters === "number" ? count(cell.relation_parameters) : "–"],
+    ["Relation parameters", typeof cell.relation_parameters === "number" ? count(cell.relation_parameters) : "–"],
     ["Epochs", cell.recipe ? count(cell.recipe.epochs) : "–"],
     ["Seconds an epoch", typeof cell.seconds === "number" ? cell.seconds.toPrecision(3) : "–"],
     ["Seeds", `${cell.seeds.length} of ${cell.seeds_wanted.length}`],
@@ -128,7 +128,7 @@ function Behind({ cell }: { cell: Cell }): VNode {
   return (
     <div role="region" aria-label={`${cell.row} on ${cell.dataset}`}>
       <h3>{cell.row} on {cell.dataset}</h3>
-      <p><code>{cell.form}</code> <span class="soft">MRR: {cell.verdict}{cell.hits_verdict && `; Hits: ${cell.hits_verdict}`}</span></p>
+      <p><code>{cell.form}</code> <span class="soft">{cell.hits_verdict ? `MRR ${cell.verdict}; Hits@n ${cell.hits_verdict}` : cell.verdict}</span></p>
       <dl class="figures">{figures.filter(([, value]) => value !== "–").map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
       {points.length > 0 && <Curves lines={[{ name: cell.row, colour: 0, points }]} what="MRR on valid" on={cell.dataset} />}
       {runs.length > 0 && (
