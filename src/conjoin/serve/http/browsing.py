@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from conjoin import __version__
 from conjoin.errors import did_you_mean
+from conjoin.geometry.motion import symbol
 from conjoin.serve.http import shapes
 from conjoin.serve.http.geometry import geometry
 from conjoin.serve.http.layout import Layout, layout_of, stored_methods
@@ -96,6 +97,7 @@ def _summary(run: OpenRun) -> dict[str, Any]:
         "name": run.name,
         "data": settings.data,
         "form": str(settings.form),
+        "symbol": symbol(run.predictor.model),
         "rank": settings.rank,
         "seed": settings.seed,
         "weights": run.weights,
