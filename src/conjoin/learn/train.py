@@ -90,7 +90,7 @@ class Training(Iterator[Epoch]):
         model.check_graph(graph.name, n_entities=graph.n_entities, n_relations=graph.n_relations)
         if model.entities.weight.requires_grad != model.relations.requires_grad:
             raise UsageError(
-                "training changes entities and relations alike, and one of the two is frozen: call model.requires_grad_()"
+                "training changes entities and relations alike, and one of the two is frozen: model.requires_grad_()"
             )
         if recipe.validate_every and not len(graph.valid):
             raise UsageError(
