@@ -10,6 +10,7 @@ import typer
 from conjoin.cli import options as opt
 from conjoin.cli.runs import default_batch
 from conjoin.cli.screen import Watcher, emit, say, show, show_table
+from conjoin.memory import most_resident
 
 if TYPE_CHECKING:
     from conjoin.algebra.forms import Form
@@ -80,7 +81,7 @@ def ingest(
             overwrite=overwrite,
             track=watcher.track,
         )
-    peak = _peak_bytes()
+    peak = most_resident()
     if json:
         sources: list[dict[str, Any]] = [
             {
@@ -103,14 +104,6 @@ def ingest(
     show(f"{made.folder}: " + ", ".join(f"{what} {count:,}" for what, count in made.counts.items()))
     steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in made.seconds.items())
     show(f"{sum(made.seconds.values()):.1f} s ({steps}); peak memory {peak / 1e9:.2f} GB")
-
-
-def _peak_bytes() -> int:
-    """The most memory this process had, without importing torch."""
-    import platform
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if platform.system() == "Darwin" else 1024)
 
 
 @opt.reading_options

@@ -240,7 +240,10 @@ def settings_for(graph: Graph, form: Form, preset: str | None, file: Path | None
     if preset:
         settings |= preset_settings(preset, graph.name.casefold(), form)
     if file:
-        settings |= read_block(file, graph.name, str(form))
+        found, others = read_block(file, graph.name, str(form))
+        settings |= found
+        if others:
+            say(f"{file}: these settings were found for {others}")
     return settings
 
 

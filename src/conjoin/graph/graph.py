@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -309,7 +309,8 @@ def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
         found = [list(part.iloc[:, i]) for i in range(min(3, part.shape[1]))]
     elif hasattr(part, "columns") and hasattr(part, "__getitem__"):
         found = [list(part[column]) for column in list(part.columns)[:3]]
-    elif isinstance(part, np.ndarray):
+    elif hasattr(part, "__array__"):
+        part = np.asarray(part)
         if part.ndim != 2 or part.shape[1] != 3:
             raise GraphError(f"an array of triples has shape (n, 3), this one has {part.shape}")
         found = [part[:, i].tolist() for i in range(3)]
@@ -323,7 +324,7 @@ def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
 
 def _rows_to_columns(rows: Sequence[Any]) -> list[list[Any]]:
     for number, row in enumerate(rows, start=1):
-        if isinstance(row, str | bytes) or not hasattr(row, "__len__") or len(row) != 3:
+        if isinstance(row, str | bytes | Mapping | Set) or not hasattr(row, "__len__") or len(row) != 3:
             raise GraphError(f"triple {number} is {row!r}: expected (head, relation, tail)")
     return [list(column) for column in zip(*rows, strict=True)]
 
@@ -344,7 +345,8 @@ def _spelled(value: Any) -> str:
     try:
         if value is None or value != value:  # noqa: PLR0124 (so differ only NaN and NaT)
             return ""
-        return value.decode() if isinstance(value, bytes) else str(value)
+        plain = value.item() if hasattr(value, "item") else value  # 5 instead of tensor(5)
+        return plain.decode() if isinstance(plain, bytes) else str(plain)
     except UnicodeDecodeError as error:
         raise GraphError(f"the name {value!r} is not valid UTF-8: {error.reason}") from error
     except (TypeError, ValueError):

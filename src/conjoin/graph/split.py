@@ -16,8 +16,7 @@ import numpy as np
 
 from conjoin.errors import GraphError, UsageError
 from conjoin.graph.files.columns import is_header
-from conjoin.graph.files.folder import SPLIT_NAMES
-from conjoin.graph.files.source import AnyPath, split_name
+from conjoin.graph.files.source import SPLIT_NAMES, AnyPath, split_name
 from conjoin.graph.files.store import STORED
 from conjoin.graph.graph import SPLITS, Graph
 from conjoin.graph.holdout import bands, digests, hold_out, parts_of, split_notes

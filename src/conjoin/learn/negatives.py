@@ -37,8 +37,8 @@ class Negatives:
 
     def draw(self, targets: Tensor, source: torch.Generator) -> Sample:
         """A sample for a batch with these targets."""
-        strips = torch.arange(self.count, dtype=torch.float64)
-        strips += torch.rand(self.count, dtype=torch.float64, generator=source)
+        strips = torch.arange(self.count, dtype=torch.float64, device="cpu")
+        strips += torch.rand(self.count, dtype=torch.float64, generator=source, device="cpu")
         if self.cumulative is None:
             ids = (strips * (self.entities / self.count)).long()
         else:

@@ -36,6 +36,7 @@ SPLITS = {"train.txt": "a\tr\tb\nb\tr\tc\n", "valid.txt": "c\ts\ta\n", "test.txt
         ("Train.TXT.gz", "VALIDATION.tsv", "Test.Tsv.GZ"),
         ("train.tsv", "dev.txt", "test.txt.gz"),
         ("train.txt", "val.txt", "test.txt"),
+        ("train", "Valid", "test.gz"),
     ],
 )
 def test_splits_by_any_of_their_names(tmp_path: Path, train: str, valid: str, test: str) -> None:
@@ -92,6 +93,11 @@ def test_two_files_for_one_split(tmp_path: Path, twin: str) -> None:
         read_graph(fill(tmp_path, SPLITS | {twin: "x,y,z\n"}))
     with pytest.raises(GraphError, match=r"dev.txt and valid.txt could each be the valid split"):
         split_files(fill(tmp_path / "b", SPLITS | {"dev.txt": ""}))
+
+
+def test_a_file_with_a_suffix_comes_before_one_without(tmp_path: Path) -> None:
+    folder = fill(tmp_path, SPLITS | {"train": "binary junk", "test": "junk"})
+    assert {file.name for file in split_files(folder).values()} == set(SPLITS)
 
 
 def test_labels_beside_the_splits_are_found(tmp_path: Path) -> None:
