@@ -135,6 +135,8 @@ class Graph:
     Graph(graph: 4 entities, 1 relations, 2 / 1 / 1 triples)
     >>> graph.n_entities, graph.n_relations, graph.triples("valid").tolist()
     (4, 1, [[0, 0, 2]])
+    >>> len(graph.everything()), graph.degrees().tolist()
+    (4, [1, 2, 1, 0])
     >>> graph.queries("valid").tolist()
     [[0, 0, 2], [2, 1, 0]]
     >>> graph.known.tails_of(0, 0).tolist(), graph.unseen.tolist(), len(graph.checksum)
@@ -176,6 +178,14 @@ class Graph:
             raise unknown("split", split, SPLITS, way_out="Splits are train, valid and test.")
         return {"train": self.train, "valid": self.valid, "test": self.test}[split]
 
+    def everything(self) -> Ids:
+        """The (n, 3) ids of all splits: train, then valid, then test."""
+        return np.concatenate([self.train, self.valid, self.test])
+
+    def degrees(self) -> Ids:
+        """How many training triples each entity (n_entities,) is an end of; a self-loop counts twice."""
+        return np.bincount(self.train[:, [0, 2]].ravel(), minlength=self.n_entities)
+
     def queries(self, split: Split) -> Ids:
         """Both directions as tail questions, shape (2n, 3): (h, r, t) first, then (t, r + n_relations, h)."""
         return reciprocal(self.triples(split), self.n_relations)
@@ -183,8 +193,7 @@ class Graph:
     @cached_property
     def known(self) -> Known:
         """Every answer that is true in train, valid or test, for the queries of both directions."""
-        everything = np.concatenate([self.train, self.valid, self.test])
-        return Known.from_queries(reciprocal(everything, self.n_relations), n_relations=2 * self.n_relations)
+        return Known.from_queries(reciprocal(self.everything(), self.n_relations), n_relations=2 * self.n_relations)
 
     def known_of(self, split: Split) -> Known:
         """`known`, less the queries that this split does not ask where the graph is too large to sort them all."""

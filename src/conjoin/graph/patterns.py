@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.graph.graph import SPLITS, Graph, Ids
+from conjoin.graph.graph import Graph, Ids
 
 Flags = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.float64]
@@ -74,7 +74,7 @@ def distinct(triples: Ids) -> Ids:
 
 def all_links(graph: Graph) -> Ids:
     """The distinct triples of all splits without self-loops, sorted by head, relation and tail."""
-    everything: Ids = distinct(np.concatenate([graph.triples(split) for split in SPLITS]))
+    everything: Ids = distinct(graph.everything())
     linked: Ids = everything[everything[:, 0] != everything[:, 2]]
     return linked
 

@@ -61,7 +61,7 @@ def split_graph(graph: Graph, *, valid: float | int, test: float | int, seed: in
     >>> parts.train.shape, parts.valid.shape, parts.test.shape
     ((34, 3), (4, 3), (2, 3))
     """
-    everything = np.concatenate([graph.triples(split) for split in SPLITS])
+    everything = graph.everything()
     triples = distinct(everything)
     parts = parts_of(len(triples), valid=valid, test=test)
     hold_out(

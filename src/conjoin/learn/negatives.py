@@ -30,7 +30,7 @@ class Negatives:
         self.cumulative: Tensor | None = None
         self.log_q: Tensor | None = None
         if recipe.negatives_power:
-            facts = np.bincount(graph.train[:, [0, 2]].ravel(), minlength=graph.n_entities)
+            facts = graph.degrees()
             log_weight = recipe.negatives_power * np.log1p(facts)
             self.cumulative = torch.from_numpy(np.exp(log_weight - log_weight.max()).cumsum())
             self.log_q = torch.from_numpy(log_weight).to(device, torch.get_default_dtype())

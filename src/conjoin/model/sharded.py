@@ -14,7 +14,7 @@ from torch import Tensor
 
 from conjoin.errors import Diverged
 from conjoin.model.rows import add_rows
-from conjoin.model.shared import Sample, assembled, sampled_softmax, shared_softmax
+from conjoin.model.shared import Sample, assembled, inside, sampled_softmax, shared_softmax
 from conjoin.model.table import EntityTable, Standing, diverged
 from conjoin.processes import Mesh
 
@@ -43,8 +43,7 @@ class ShardedTable(EntityTable):
         return self.mesh.total(found)
 
     def owned(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        places = ((ids >= self.first) & (ids < self.first + len(self.weight))).nonzero().squeeze(1)
-        return places, ids[places] - self.first
+        return inside(ids, self.first, len(self.weight))
 
     def add_to(self, gradient: Tensor, ids: Tensor, rows: Tensor) -> None:
         places, own = self.owned(ids)
