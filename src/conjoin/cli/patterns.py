@@ -146,6 +146,7 @@ def synth(
     conjoin synth dihedral --noise 0.1 -o my-planted-graph
     conjoin train "synthetic:dihedral(entities=120, noise=0.1, seed=0)" --form 5star-conj --rank 8
     """
+    from conjoin.graph.graph import SPLITS
     from conjoin.graph.split import write_split
     from conjoin.graph.synthetic import FAMILIES, Plan, plant
     from conjoin.graph.theory import recovery
@@ -160,7 +161,7 @@ def synth(
     planted = plant(Plan(family=family, entities=entities, noise=noise, seed=seed))
     measured = recovery(planted.theory, planted.graph)
     written = write_split(planted.graph, out, overwrite=overwrite) if out else None
-    counts = {split: len(planted.graph.triples(split)) for split in ("train", "valid", "test")}
+    counts = {split: len(planted.graph.triples(split)) for split in SPLITS}
     if json:
         emit(
             {

@@ -20,6 +20,8 @@ from conjoin.graph.packed import PackedNames, SortedIndex
 Ids = npt.NDArray[np.int64]
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+HeldOut = Literal["valid", "test"]
+HELD_OUT: tuple[HeldOut, ...] = ("valid", "test")
 PLACES = ("head", "relation", "tail")
 FEW = 20_000
 CHUNK = 1 << 20
@@ -135,8 +137,8 @@ class Graph:
     Graph(graph: 4 entities, 1 relations, 2 / 1 / 1 triples)
     >>> graph.n_entities, graph.n_relations, graph.triples("valid").tolist()
     (4, 1, [[0, 0, 2]])
-    >>> len(graph.everything()), graph.degrees().tolist()
-    (4, [1, 2, 1, 0])
+    >>> len(graph.everything()), graph.degrees().tolist(), graph.names(0, 0, 1), graph.label(0, 0, 1)
+    (4, [1, 2, 1, 0], ('a', 'r', 'b'), 'a r b')
     >>> graph.queries("valid").tolist()
     [[0, 0, 2], [2, 1, 0]]
     >>> graph.known.tails_of(0, 0).tolist(), graph.unseen.tolist(), len(graph.checksum)
@@ -181,6 +183,14 @@ class Graph:
     def everything(self) -> Ids:
         """The (n, 3) ids of all splits: train, then valid, then test."""
         return np.concatenate([self.train, self.valid, self.test])
+
+    def names(self, h: int, r: int, t: int) -> tuple[str, str, str]:
+        """The names of a triple."""
+        return self.entities.names[h], self.relations.names[r], self.entities.names[t]
+
+    def label(self, h: int, r: int, t: int) -> str:
+        """A triple as a person reads it."""
+        return f"{self.entities.label(h)} {self.relations.label(r)} {self.entities.label(t)}"
 
     def degrees(self) -> Ids:
         """How many training triples each entity (n_entities,) is an end of; a self-loop counts twice."""

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from conjoin.errors import UsageError, unknown
 from conjoin.files import replacing
 from conjoin.graph.files.store import save_graph
-from conjoin.graph.graph import Graph, Vocabulary
+from conjoin.graph.graph import HELD_OUT, Graph, Vocabulary
 from conjoin.serve.calibration import FILE as CALIBRATION
 from conjoin.serve.calibration import read_calibration
 from conjoin.serve.predictor import Predictor, open_run, verified
@@ -143,7 +143,7 @@ def model_card(source: RunFolder, weights: str, folder: str) -> str:
         "| split | MRR | Hits@1 | Hits@3 | Hits@10 |",
         "|---|---|---|---|---|",
     ]
-    for split in ("valid", "test"):
+    for split in HELD_OUT:
         cells = [measured[split][metric] for metric in ("mrr", "hits@1", "hits@3", "hits@10")]
         lines.append(f"| {split} | " + " | ".join("-" if c is None else f"{c:.4f}" for c in cells) + " |")
     lines += [

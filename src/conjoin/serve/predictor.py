@@ -301,20 +301,17 @@ class Predictor:
         better = self.model.entities.standing(q, t, hidden).better
         scores = (q * self.model.entities.rows(t)).sum(dim=1).double().cpu().numpy()
         known = self.graph.known.contains(host)
-        entities, relations = self.graph.entities, self.graph.relations
         columns = scores.tolist(), better.tolist(), known.tolist(), self.probabilities(host[:, 1], scores)
         return [
             Scored(
-                entities.names[a],
-                relations.names[b],
-                entities.names[c],
-                f"{entities.label(a)} {relations.label(b)} {entities.label(c)}",
+                *self.graph.names(*triple),
+                self.graph.label(*triple),
                 score,
                 rank + 1,
                 fact,
                 None if fact else probability,
             )
-            for (a, b, c), score, rank, fact, probability in zip(host.tolist(), *columns, strict=True)
+            for triple, score, rank, fact, probability in zip(host.tolist(), *columns, strict=True)
         ]
 
     @cached_property
