@@ -372,7 +372,7 @@ def test_real_datasets_have_their_counts(name: str, monkeypatch: pytest.MonkeyPa
     if locate(name) is None:
         pytest.skip(f"{name} is not in the folder that CONJOIN_DATA names")
     graph = load(name, fetch=False)
-    counts = Counts(len(graph.train), len(graph.valid), len(graph.test), graph.n_entities, graph.n_relations)
+    counts = Counts.of(graph)
     assert counts == REAL()[name].counts
 
 
