@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.runs import default_batch
 from conjoin.cli.screen import Watcher, emit, say, show, show_table
 from conjoin.memory import most_resident
 
@@ -140,6 +139,7 @@ def plan(
     conjoin plan --entities 100000000 --triples 1000000000 --rank 100 --processes 8 --memory 141GB --device cuda
     """
     from conjoin.algebra.notation import form as form_of
+    from conjoin.learn.presets import usual_batch
     from conjoin.learn.recipe import Recipe
     from conjoin.plan.memory import Setting
     from conjoin.plan.plan import left_of, make_plan
@@ -152,7 +152,7 @@ def plan(
     setting = Setting(
         form=form_of(form),
         rank=rank,
-        batch=batch or default_batch(sizes.examples),
+        batch=batch or usual_batch(sizes.examples),
         optimizer=recipe.optimizer,
         precision=recipe.precision,
         negatives=negatives,
