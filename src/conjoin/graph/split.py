@@ -151,8 +151,8 @@ def _why_not_lines(graph: Graph) -> str:
             if BREAKS.search(name):
                 return f"the {vocabulary.kind} {name!r} would break a tab-separated line"
     for split in SPLITS:
-        for head, relation, tail in graph.triples(split)[:1].tolist():
-            cells = (graph.entities.names[head], graph.relations.names[relation], graph.entities.names[tail])
+        for triple in graph.triples(split)[:1].tolist():
+            cells = graph.names(*triple)
             if is_header(cells):
                 return f"the first triple of {split} {cells} would be taken for a header"
     return ""

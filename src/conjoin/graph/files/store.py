@@ -106,7 +106,7 @@ def _write(graph: Graph, stage: Path) -> None:
 
     triples = graph.everything()
     splits = np.repeat(np.arange(len(SPLITS), dtype=np.int8), [len(graph.triples(split)) for split in SPLITS])
-    ids = {place: triples[:, i] for i, place in enumerate(("head", "relation", "tail"))}
+    ids = {place: triples[:, i] for i, place in enumerate(PLACES)}
     split = pa.DictionaryArray.from_arrays(splits, list(SPLITS))
     tables = (_names(graph.entities), _names(graph.relations), pa.table({**ids, "split": split}))
     for file, table in zip(TABLES, tables, strict=True):

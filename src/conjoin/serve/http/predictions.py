@@ -7,14 +7,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from conjoin.graph.graph import PLACES
 from conjoin.serve.given import all_words, untrained
 from conjoin.serve.http import limits, shapes
 from conjoin.serve.http.asking import Asked
 from conjoin.serve.http.replies import Refusal, Reply
 from conjoin.serve.http.shelf import OpenRun, Shelf
 from conjoin.serve.predictor import UNKNOWN
-
-PLACES = ("head", "relation", "tail")
 
 
 def prediction_routes(shelf: Shelf) -> APIRouter:
