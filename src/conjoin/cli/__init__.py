@@ -20,11 +20,11 @@ from conjoin.cli import (
     large,
     mining,
     patterns,
-    planning,
     refining,
     runs,
     serving,
     studies,
+    study_plan,
     together,
     tuning,
 )
@@ -73,7 +73,7 @@ INTERRUPTED = 130
 for verb in VERBS:
     app.command()(verb)
 app.command("import")(importing.import_model)
-studies.study_app.command("plan")(planning.plan)
+studies.study_app.command("plan")(study_plan.plan)
 app.add_typer(studies.study_app, name="study")
 app.add_typer(benching.bench_app, name="bench")
 app.add_typer(figures.figure_app, name="figure")

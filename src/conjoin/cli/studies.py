@@ -1,4 +1,4 @@
-"""Verbs about studies: study run, study status, study report; study plan is in planning.py."""
+"""Verbs about studies: study run, study status, study report; study plan is in study_plan.py."""
 
 from __future__ import annotations
 
