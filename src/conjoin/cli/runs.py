@@ -18,6 +18,7 @@ from conjoin.cli.settings import Given, settings_options
 from conjoin.cli.together import shared_among
 
 if TYPE_CHECKING:
+    from conjoin.algebra.forms import Form
     from conjoin.graph.graph import Graph
     from conjoin.ranking.ranks import Ranks
     from conjoin.study.folder import RunFolder
@@ -92,9 +93,7 @@ def train(
     from conjoin.algebra.notation import form as form_of
     from conjoin.device import choose_device
     from conjoin.errors import UsageError
-    from conjoin.learn.presets import settings_for
     from conjoin.learn.recipe import Recipe
-    from conjoin.learn.search import read_block
     from conjoin.learn.step import usual_precision
     from conjoin.processes import restarted
     from conjoin.serve.extend import rows_for
@@ -113,17 +112,9 @@ def train(
     with Watcher().watching() as watcher:
         loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
     loaded = held_apart(loaded, before, start, given=not Path(graph).is_file())
-    if n_unseen := len(loaded.unseen) + len(loaded.unseen_relations):
-        relations = f", {len(loaded.unseen_relations):,} of them relations," if len(loaded.unseen_relations) else ""
-        say(f"{loaded.name}: {n_unseen:,} names{relations} occur in no training fact: nothing is learned about them")
-    settings: dict[str, Any] = {"rank": known.rank if known else 100}
-    settings |= settings_for(loaded, chosen_form, named=preset)
-    if settings_file:
-        found, others = read_block(settings_file, loaded.name, str(chosen_form))
-        settings |= found
-        if others:
-            say(f"{settings_file}: these settings were found for {others}")
-    settings |= given.all
+    _say_unseen(loaded)
+    rank = known.rank if known else 100
+    settings = {"rank": rank, **_settings(loaded, chosen_form, given, preset=preset, file=settings_file)}
     usual = usual_precision(chosen.device, chosen_form, negatives=settings.get("negatives", 0), processes=mesh.count)
     settings.setdefault("precision", usual)
     chosen_rank = settings.pop("rank")
@@ -165,6 +156,26 @@ def train(
         emit(train_report(done))
     else:
         show_result(done)
+
+
+def _say_unseen(graph: Graph) -> None:
+    if n_unseen := len(graph.unseen) + len(graph.unseen_relations):
+        relations = f", {len(graph.unseen_relations):,} of them relations," if len(graph.unseen_relations) else ""
+        say(f"{graph.name}: {n_unseen:,} names{relations} occur in no training fact: nothing is learned about them")
+
+
+def _settings(graph: Graph, form: Form, given: Given, *, preset: str | None, file: Path | None) -> dict[str, Any]:
+    """The usual settings, over them those of a preset, of a file, and those that were typed."""
+    from conjoin.learn.presets import settings_for
+    from conjoin.learn.search import read_block
+
+    settings = settings_for(graph, form, named=preset)
+    if file:
+        found, others = read_block(file, graph.name, str(form))
+        settings |= found
+        if others:
+            say(f"{file}: these settings were found for {others}")
+    return settings | given.all
 
 
 def _refuse_too_large(run: Run, folder: Path, graph: Graph, *, device: Any, limit: str | None, processes: int) -> None:
