@@ -121,6 +121,8 @@ def test_the_folder_names_what_it_is_about_and_changes_with_what_changes_the_num
         ("seeds = 3", 'seeds = 3\nweights = "best"', "validate_every"),
         ("seeds = 3", 'seeds = 3\nweights = "first"', "last or best"),
         ("seeds = 3", "seeds = ", "is not TOML"),
+        ("seeds = 3", "seeds = " + "9" * 5000, "is not TOML"),
+        ("rank_factor = 0.5", "rank_factor = " + "9" * 400, "rank_factor is too large"),
         ("[settings.B]", "[settings.B]\ncomplex = 3\n[settings.C]", "should be a table"),
     ],
 )

@@ -354,8 +354,7 @@ def similar(
 
     answers = open_run(run, weights=weights).similar(entity, k)
     if json:
-        columns = ("entity", "label", "score", "known")
-        found = [{name: getattr(a, name) for name in columns} for a in answers]
+        found = [{"entity": a.entity, "label": a.label, "score": a.score, "linked": a.known} for a in answers]
         emit({"run": str(run), "entity": entity, "similar": found})
         return
     rows = [(answer.label, "linked" if answer.known else "", f"{answer.score:.3f}") for answer in answers]

@@ -51,7 +51,10 @@ class ReadOptions:
         if self.columns is not None:
             self._check_columns(tuple(self.columns))
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '\r\n"\0'):
-            raise GraphError(f"the delimiter is one character, not a quote or a line end; this is {self.delimiter!r}")
+            raise GraphError(
+                f"the delimiter is one character, not a quote or a line end; this is {self.delimiter!r}. "
+                "A tab is written '\\t'"
+            )
 
     def _check_columns(self, columns: tuple[Column, ...]) -> None:
         sound = all(isinstance(c, str) or (isinstance(c, int) and not isinstance(c, bool) and c >= 0) for c in columns)
