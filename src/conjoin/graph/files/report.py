@@ -225,7 +225,8 @@ class Sink:
         """Count a bad line, or raise when the reader is to stop at the first."""
         found = Problem(self.file, line, reason, detail)
         if self.options.on_error == "stop":
-            raise GraphError(f"{found}. {HOW_TO_SKIP}")
+            encoding = "Save the whole file as UTF-8 where it was written otherwise. " if reason == "bad UTF-8" else ""
+            raise GraphError(f"{found}. {encoding}{HOW_TO_SKIP}")
         self._problems[reason] += 1
         if len(self._samples) < SAMPLES:
             self._samples.append(found)
