@@ -122,6 +122,7 @@ def test_names_are_found(trained: Path) -> None:
         (["France", "loves"], "unknown relation 'loves'. There are borders, "),
         (["France", "brders"], "unknown relation 'brders'. Did you mean borders?"),
         (["?", "borders", "?"], "exactly one unknown, this one has 2"),
+        (["France", "borders", "Spain"], "this is a whole fact, without '?': conjoin score RUN"),
         (["France"], "a question has three parts, one of them '?'"),
         ([], "give one question"),
         (["France", "borders", "-k", "0"], "k = 0 is too small"),

@@ -114,6 +114,8 @@ def _given(
         return opt.read_facts(file, reading)
     if relation is None:
         raise UsageError("a question has three parts, one of them '?': conjoin ask RUN France borders '?'")
+    if tail is not None and "?" not in (head, relation, tail):
+        raise UsageError("this is a whole fact, without '?': conjoin score RUN HEAD RELATION TAIL scores it")
     return [Placed(None, (head or "?", relation, tail or "?"))]
 
 
