@@ -86,12 +86,16 @@ class Table:
 
     def tables(self, key: str) -> dict[str, Table]:
         """Tables by their names."""
+        if isinstance(self.values.get(key), list):
+            raise self.wrong(key, f"should be tables with names: write [{key}.NAME], not [[{key}]]")
         named = self.take(key, dict, {})
         inside = f"{self.where} [{key}" if "[" not in self.where else f"{self.where.removesuffix(']')}.{key}"
         return {name: Table(values, f"{inside}.{name}]") for name, values in named.items()}
 
     def listed(self, key: str) -> list[Table]:
         """An array of tables."""
+        if isinstance(self.values.get(key), dict):
+            raise self.wrong(key, f"should be a list of tables: write [[{key}]], and a name inside")
         return [Table(each, f"{self.where} {key}[{n}]") for n, each in enumerate(self.take(key, list, []))]
 
     def end(self) -> None:

@@ -132,6 +132,18 @@ def test_malformed_studies_are_refused_with_a_way_out(tmp_path: Path, before: st
         Study.read(written(tmp_path, TINY.replace(before, after, 1)))
 
 
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('name = "x"\n[[datasets]]\nname = "A"\n', r"datasets should be tables with names: write \[datasets.NAME\]"),
+        ('name = "x"\n[rows.complex]\nform = "complex"\n', r"rows should be a list of tables: write \[\[rows\]\]"),
+    ],
+)
+def test_lists_and_tables_are_not_confused(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        Study.read(written(tmp_path, text))
+
+
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         Study.read(tmp_path / "none.toml")
