@@ -11,6 +11,7 @@ from tests.cli.commands import conjoin
 
 import conjoin as library
 from conjoin.cli.mining import worth
+from conjoin.serve.calibrate import fit_mined
 from conjoin.serve.explain import explain
 from conjoin.serve.mine import mine
 from conjoin.serve.predictor import Predictor
@@ -58,6 +59,16 @@ def test_a_run_without_held_out_facts_is_not_sent_to_calibrate(trained: Path) ->
     bare = Predictor(predictor.model, replace(predictor.graph, valid=predictor.graph.valid[:0]))
     told = worth(trained, bare, list(mine(bare, n=1)))
     assert "no fact was held out to rehearse with" in told
+    assert "conjoin calibrate" not in told
+
+
+def test_valid_facts_of_relations_that_train_lacks_are_no_rehearsal() -> None:
+    graph = library.Graph.from_triples([(f"a{i}", "r", f"a{(i + 1) % 9}") for i in range(9)], [("a1", "s", "a2")])
+    predictor = Predictor(library.Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
+    assert fit_mined(predictor, 50) == (None, {}), "calibrate cannot help"
+    told = worth(Path("run"), predictor, list(mine(predictor, n=1)))
+    assert "valid has no fact of a relation that train has" in told
+    assert "conjoin split FOLDER -o OTHER" in told
     assert "conjoin calibrate" not in told
 
 

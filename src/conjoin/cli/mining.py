@@ -13,11 +13,16 @@ from conjoin.cli import options as opt
 from conjoin.cli.screen import Watcher, emit, say, show, show_table, spelled
 
 if TYPE_CHECKING:
+    from conjoin.graph.graph import Graph
     from conjoin.serve.explain import Explanation
     from conjoin.serve.mine import Mined
     from conjoin.serve.predictor import Predictor
 
 NOTHING_TO_HIDE = "no fact was held out to rehearse with (conjoin split FILE --valid 20% -o FOLDER holds some out)"
+NOTHING_TO_FIND = (
+    "valid has no fact of a relation that train has, so that nothing can be rehearsed (conjoin split FOLDER -o OTHER "
+    "splits the facts of a folder anew; then train on OTHER)"
+)
 
 
 def explain(
@@ -134,8 +139,7 @@ def worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
         return "No such fact was found."
     probabilities = [fact.probability for fact in facts if fact.probability is not None]
     if not probabilities:
-        known = f"conjoin calibrate {run} rehearses it" if len(predictor.graph.valid) else NOTHING_TO_HIDE
-        return f"How many of them are right is not known: {known}."
+        return f"How many of them are right is not known: {_way_to_know(run, predictor.graph)}."
     total = sum(probabilities)
     expected = "Fewer than 0.1" if total < 0.05 else f"About {total:.1f}" if total < 10 else f"About {total:,.0f}"
     return (
@@ -143,3 +147,11 @@ def worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
         f"lacks as many facts as the rehearsal hid, {len(predictor.graph.valid):,}. If it lacks more, more are right; "
         "if less, fewer. What calibrate found of the hidden facts is known here and left out."
     )
+
+
+def _way_to_know(run: Path, graph: Graph) -> str:
+    if not len(graph.valid):
+        return NOTHING_TO_HIDE
+    if set(graph.valid[:, 1].tolist()) <= set(graph.unseen_relations.tolist()):
+        return NOTHING_TO_FIND
+    return f"conjoin calibrate {run} rehearses it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,8 @@ HeldOut = Literal["valid", "test"]
 HELD_OUT: tuple[HeldOut, ...] = ("valid", "test")
 PLACES = ("head", "relation", "tail")
 FEW = 20_000
+LISTED = 12
+"""Names that are all told where one is not among them."""
 CHUNK = 1 << 20
 KNOWN_AT_ONCE = 1 << 21
 """Triples up to which all known answers are sorted for a ranking, which takes 170 bytes each."""
@@ -105,7 +108,13 @@ class Vocabulary:
             choices = ", ".join(self.names[i] for i in matches[:5])
             way_out = f"{len(matches)} have that label: use one of the names {choices}."
             raise unknown(self.kind, word, [], way_out=way_out)
-        raise unknown(self.kind, word, self._near(word))
+        raise unknown(self.kind, word, self._near(word), if_none_is_close=self._where_to_look(word))
+
+    def _where_to_look(self, word: str) -> str:
+        if len(self.names) <= LISTED:
+            return f"There are {', '.join(map(self.label, range(len(self.names))))}."
+        among = " --relations" if self.kind == "relation" else ""
+        return f"`conjoin find RUN {shlex.quote(word)}{among}` finds names by a part."
 
     def _near(self, word: str) -> list[str]:
         """Names and labels to compare a misspelt word with: all, or in a large vocabulary those that begin alike."""

@@ -67,14 +67,17 @@ def _bundle(source: RunFolder, target: Path, weights: str, graph: Graph) -> list
     }
     if read_calibration(source, graph, weights) is not None:
         copies[source.path / CALIBRATION] = bundle.path / CALIBRATION
+    card = target / "README.md"
+    written = [*copies.values(), bundle.graph_folder, card]
+    if not bundle.exists and (there := [file.name for file in written if file.exists()]):
+        raise UsageError(f"{target} holds {', '.join(there)} of something else: export to another folder")
     for original, copy in copies.items():
         with replacing(copy) as aside:
             shutil.copyfile(original, aside)
     save_graph(graph, bundle.graph_folder)
-    card = target / "README.md"
     with replacing(card) as aside:
         aside.write_text(model_card(source, weights, target.resolve().name), encoding="utf-8")
-    return [*copies.values(), bundle.graph_folder, card]
+    return written
 
 
 def _write_parquet(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:

@@ -77,7 +77,9 @@ def test_empty_splits_are_noted_but_train_must_have_triples(tmp_path: Path) -> N
 
 
 def test_a_folder_without_train_says_what_it_has(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"no train file.*\.txt, \.tsv, .*There are test.txt, train.json"):
+    with pytest.raises(
+        GraphError, match=r"no train file.*\.txt, \.tsv, .*There are test.txt, train.json: .conjoin ingest. makes"
+    ):
         read_graph(fill(tmp_path / "one", {"test.txt": "a\tr\tb\n", "train.json": ""}))
     with pytest.raises(GraphError, match="The folder has no files"):
         read_graph(fill(tmp_path / "two", {}))

@@ -78,7 +78,11 @@ def split_files(folder: AnyPath) -> dict[Split, Path]:
         shown = ", ".join(file.name for file in files[:20]) + (", …" if len(files) > 20 else "")
         raise GraphError(
             f"{folder}: no train file, which is named train, with one of the suffixes {known_suffixes()}, or none. "
-            + (f"There are {shown}" if files else "The folder has no files")
+            + (
+                f"There are {shown}: `conjoin ingest` makes one graph of several files"
+                if files
+                else "The folder has no files"
+            )
         )
     return found
 
