@@ -74,12 +74,12 @@ def test_valid_facts_of_relations_that_train_lacks_are_no_rehearsal() -> None:
 
 @pytest.mark.parametrize(
     ("probability", "words"),
-    [(0.212, "About 0.4 of these 2 are"), (0.01, "Fewer than 0.1 of these 2 are"), (6.0, "About 12 of these 2 are")],
+    [(0.212, "About 0.4 of 2 facts"), (0.01, "Fewer than 0.1 of 2 facts"), (6.0, "About 12 of 2 facts")],
 )
-def test_an_expectation_is_told_as_one(trained: Path, probability: float, words: str) -> None:
+def test_what_facts_are_worth_is_told_of_the_rehearsal(trained: Path, probability: float, words: str) -> None:
     predictor = library.open(trained)
     facts = [replace(fact, probability=probability) for fact in mine(predictor, n=2)]
-    assert worth(trained, predictor, facts).startswith(f"{words} expected to be right")
+    assert worth(trained, predictor, facts).startswith(f"{words} as plausible as these were right")
 
 
 def test_mine_to_a_file(trained: Path, tmp_path: Path) -> None:

@@ -134,18 +134,18 @@ def mine(
 
 
 def worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
-    """How many of the facts to expect to be right, and on what condition."""
+    """How many facts like these were right where some were hidden, and what that says of these."""
     if not facts:
         return "No such fact was found."
     probabilities = [fact.probability for fact in facts if fact.probability is not None]
     if not probabilities:
         return f"How many of them are right is not known: {_way_to_know(run, predictor.graph)}."
     total = sum(probabilities)
-    expected = "Fewer than 0.1" if total < 0.05 else f"About {total:.1f}" if total < 10 else f"About {total:,.0f}"
+    right = "Fewer than 0.1" if total < 0.05 else f"About {total:.1f}" if total < 10 else f"About {total:,.0f}"
     return (
-        f"{expected} of these {len(facts):,} are expected to be right, by the sum of their probabilities, if the graph "
-        f"lacks as many facts as the rehearsal hid, {len(predictor.graph.valid):,}. If it lacks more, more are right; "
-        "if less, fewer. What calibrate found of the hidden facts is known here and left out."
+        f"{right} of {len(facts):,} facts as plausible as these were right in the rehearsal, which hid the "
+        f"{len(predictor.graph.valid):,} facts of valid; those are known here and left out. How many of these are right "
+        "depends on how much the graph lacks, which nothing in it says: of a complete graph none is."
     )
 
 
