@@ -144,8 +144,8 @@ def worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
     right = "Fewer than 0.1" if total < 0.05 else f"About {total:.1f}" if total < 10 else f"About {total:,.0f}"
     return (
         f"{right} of {len(facts):,} facts as plausible as these were right in the rehearsal, which hid the "
-        f"{len(predictor.graph.valid):,} facts of valid; those are known here and left out. How many of these are right "
-        "depends on how much the graph lacks, which nothing in it says: of a complete graph none is."
+        f"{len(predictor.graph.valid):,} facts of valid; those are known here and left out. How many of these are "
+        "right depends on how much the graph lacks, which nothing in it says: of a complete graph none is."
     )
 
 
