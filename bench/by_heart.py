@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 import conjoin
-from conjoin.cli.runs import default_batch
 from conjoin.graph.graph import Graph
+from conjoin.learn.presets import usual_batch
 from conjoin.learn.recipe import Recipe
 
 SAMPLE = 500
@@ -35,7 +35,7 @@ def main() -> None:
     print("graph form rank n3 epochs train valid earlier stronger", flush=True)
     for name in chosen.graphs:
         graph = conjoin.load(name)
-        batch = default_batch(2 * len(graph.train))
+        batch = usual_batch(2 * len(graph.train))
         for form in chosen.forms.split(","):
             for rank in map(int, chosen.ranks.split(",")):
                 found = {}

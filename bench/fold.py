@@ -49,7 +49,7 @@ def asked(predictor: Predictor, left: list[tuple[str, str, str]], gone: set[str]
     everything = np.array(
         [
             [own.entities.index[h], own.relations.index[r], own.entities.index[t]]
-            for h, r, t in names_of(graph, np.concatenate([graph.train, graph.valid, graph.test]))
+            for h, r, t in names_of(graph, graph.everything())
         ]
     )
     ranks = conjoin.rank(predictor.model, Graph(own.entities, own.relations, everything, everything[:0], ids), "test")
@@ -79,7 +79,7 @@ def main() -> None:
     chosen = parser.parse_args()
     graph = conjoin.load("atlas")
     chance = np.random.default_rng(0)
-    facts = np.concatenate([graph.train, graph.valid, graph.test])
+    facts = graph.everything()
     degree = np.bincount(facts[:, [0, 2]].ravel(), minlength=graph.n_entities)
     gone_ids = chance.choice(np.flatnonzero((degree >= 6) & (degree <= 40)), chosen.entities, replace=False)
     gone = {graph.entities.names[i] for i in gone_ids}

@@ -58,7 +58,7 @@ TASKS = {
 
 def types_of(graph: Graph) -> np.ndarray:
     """The type of every entity of the atlas, as a number."""
-    facts = np.concatenate([graph.train, graph.valid, graph.test])
+    facts = graph.everything()
     found = np.full(graph.n_entities, len(TYPES))
     for number, (_, places) in reversed(list(enumerate(TYPES))):
         for relation, end in places:

@@ -99,7 +99,7 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
             before = resident() if device == "cpu" else 0
             reset_peak(place)
             execute(run, each, Path(folder) / str(number), conduct=Conduct(device=device))
-            peak = (highest() if device == "cpu" else peak_bytes(place)) - before
+            peak = peak_bytes(place) - before
     sizes = Sizes(
         entities=chosen.entities,
         relations=chosen.relations,
@@ -122,18 +122,8 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
 
 def resident() -> int:
     """Bytes of this process that are in memory now."""
-    return status("VmRSS")
-
-
-def highest() -> int:
-    """The most bytes of this process that were in memory since `reset_peak`."""
-    return status("VmHWM")
-
-
-def status(field: str) -> int:
-    """A line of /proc/self/status in bytes."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return 1024 * int(next(line for line in lines if line.startswith(field + ":")).split()[1])
+    return 1024 * int(next(line for line in lines if line.startswith("VmRSS:")).split()[1])
 
 
 def measured_apart(chosen: Configuration, device: str) -> dict[str, Any]:

@@ -171,8 +171,7 @@ class Evidence:
     def _answers(self, outcome: Outcome) -> Answers | None:
         key = (*outcome.key, str(outcome.runs[0].folder.path))
         if key not in self.answers:
-            kept = [run.folder for run in outcome.runs if run.folder.ranks_file("test").exists()]
-            self.answers[key] = Answers.of(folder.ranks("test") for folder in kept) if kept else None
+            self.answers[key] = outcome.answers()
         return self.answers[key]
 
 

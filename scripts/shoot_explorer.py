@@ -46,7 +46,7 @@ SHOTS = (
     Shot("map-dark", "map?q=san", 700, theme="dark"),
     Shot("relations", "relations?sort=-tail", 760),
     Shot("relation", "relations?relation=borders", 620),
-    Shot("studies", "studies", 1180),
+    Shot("studies", "studies?cell=complex", 1830),
     Shot("api", "api", 620),
     Shot("phone", ITALY, 760, width=375),
 )

@@ -21,13 +21,14 @@ BELOW: dict[str, set[str]] = {
     "progress": {"errors"},
     "files": {"errors"},
     "strict": {"errors"},
-    "device": {"errors"},
+    "memory": set(),
+    "device": {"errors", "memory"},
     "processes": {"errors"},
     "signals": set(),
     "plugins": {"errors"},
     "algebra": {"errors", "plugins"},
     "graph": {"errors", "files", "progress", "plugins"},
-    "model": {"errors", "algebra", "device", "processes"},
+    "model": {"errors", "algebra", "processes"},
     "ranking": {"errors", "files", "progress", "device", "graph", "model"},
     "learn": {"errors", "files", "strict", "progress", "device", "processes", "algebra", "graph", "model", "ranking"},
     "plan": {"errors", "device", "algebra", "graph", "model", "learn"},
@@ -44,8 +45,8 @@ BELOW: dict[str, set[str]] = {
         "ranking",
         "learn",
     },
-    "report": {"errors", "files", "strict", "progress", "graph", "ranking", "learn", "study"},
-    "bench": {"errors", "files", "progress", "device", "algebra", "graph", "model", "ranking", "learn", "report"},
+    "report": {"errors", "files", "strict", "progress", "graph", "ranking", "study"},
+    "bench": {"errors", "files", "device", "algebra", "graph", "model", "ranking", "learn"},
     "geometry": {"errors", "files", "algebra", "graph", "model", "report"},
     "serve": {"errors", "files", "progress", "device", "graph", "model", "ranking", "learn", "study", "geometry"},
 }
@@ -59,6 +60,7 @@ WITHOUT_TORCH = (
     "graph/",
     "errors.py",
     "files.py",
+    "memory.py",
     "plugins.py",
     "progress.py",
     "signals.py",
@@ -120,15 +122,24 @@ def dotted(tree: ast.AST) -> set[str]:
     return {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
+def rooms_used_by(name: str) -> set[str]:
+    used = {word.split(".")[1] for word in imports(tree_of(name)) if word.startswith("conjoin.")}
+    return used - {room_of(name), "__version__"}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_arrow_points_back(name: str) -> None:
     room = room_of(name)
     if room in ANYTHING:
         return
     assert room in BELOW, f"{room} is a new room: say in BELOW what it may import"
-    used = {word.split(".")[1] for word in imports(tree_of(name)) if word.startswith("conjoin.")}
-    used -= {room, "__version__"}
-    assert used <= BELOW[room], f"{name} imports {sorted(used - BELOW[room])}"
+    assert (used := rooms_used_by(name)) <= BELOW[room], f"{name} imports {sorted(used - BELOW[room])}"
+
+
+def test_no_room_may_import_what_it_does_not_use() -> None:
+    for room, below in BELOW.items():
+        used = set[str]().union(*(rooms_used_by(name) for name in NAMES if room_of(name) == room))
+        assert used == below, f"{room} no longer needs {sorted(below - used)}"
 
 
 def test_the_rooms_have_an_order() -> None:

@@ -86,7 +86,7 @@ def test_the_peak_can_be_measured_afresh() -> None:
     before = peak_bytes(CPU)
     del large
     reset_peak(CPU)
-    assert peak_bytes(CPU) <= before
+    assert peak_bytes(CPU) < before - (64 << 20)
     held = torch.ones(128 << 20)
     assert peak_bytes(CPU) >= held.numel() * held.element_size()
 

@@ -207,24 +207,24 @@ def _question(data: bytes, _: Path) -> None:
 
 
 def _example_run() -> bytes:
-    from conjoin.files import _digest
+    from conjoin.files import digest
     from conjoin.learn.recipe import Recipe
     from conjoin.study.run import Run
 
     run = Run(data="own", checksum="c" * 64, form="ComplEx()", rank=4, recipe=Recipe())
     value = {"id": run.id, "run": run.to_json(), "environment": {}, "command": None}
-    return json.dumps({**value, "sha256": _digest(value)}).encode()
+    return json.dumps({**value, "sha256": digest(value)}).encode()
 
 
 def _example_calibration() -> bytes:
-    from conjoin.files import _digest
+    from conjoin.files import digest
     from conjoin.learn.recipe import Recipe
     from conjoin.study.run import Run
 
     run = Run(data="own", checksum="c" * 64, form="ComplEx()", rank=4, recipe=Recipe())
     curve = {"scores": [0.0, 1.0], "probabilities": [0.1, 0.9]}
     value = {"run": run.id, "weights": "last", "about": {}, "measured": {}, "pooled": curve, "relations": {"r": {}}}
-    return json.dumps({**value, "sha256": _digest(value)}).encode()
+    return json.dumps({**value, "sha256": digest(value)}).encode()
 
 
 def _parquet() -> bytes:

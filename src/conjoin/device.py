@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from conjoin.errors import UsageError
+from conjoin.memory import most_resident
 
 SMALL_STEP = 60e6
 """Floating-point operations of a step below which a second thread gains nothing (bench/contention.py)."""
@@ -132,8 +132,7 @@ def peak_bytes(device: torch.device) -> int:
     """The most memory in use since `reset_peak`: of the card for a GPU, of the whole process for a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    unit = 1 if platform.system() == "Darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return most_resident()
 
 
 LATE = ("torch.fx.experimental.symbolic_shapes", "pyarrow.parquet")

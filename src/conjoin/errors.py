@@ -86,7 +86,9 @@ def did_you_mean(word: str, choices: Iterable[str], *, shown: int = 3) -> str:
     return f" Did you mean {' or '.join(folded[name] for name in close)}?" if close else ""
 
 
-def unknown(kind: str, word: str, choices: Iterable[str], *, way_out: str = "") -> UnknownName:
+def unknown(
+    kind: str, word: str, choices: Iterable[str], *, way_out: str = "", if_none_is_close: str = ""
+) -> UnknownName:
     """The error for a name that is not among `choices`, with suggestions and the way out."""
-    sentence = f"unknown {kind} {word!r}.{did_you_mean(word, choices)}"
-    return UnknownName(f"{sentence} {way_out}".rstrip())
+    meant = did_you_mean(word, choices) or f" {if_none_is_close}".rstrip()
+    return UnknownName(f"unknown {kind} {word!r}.{meant} {way_out}".rstrip())

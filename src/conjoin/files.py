@@ -80,18 +80,24 @@ def read_json(path: Path) -> Any:
 
 def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
     """An object with the checksum of its own content, so that a changed digit is noticed."""
-    write_json(path, {**value, SEAL: _digest(value)})
+    write_json(path, {**value, SEAL: digest(value)})
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
     """The inverse of `write_sealed`: the object without its checksum."""
     value = read_json(path)
-    if not isinstance(value, dict) or value.pop(SEAL, None) != _digest(value):
-        raise RunError(f"{path} is damaged: its content does not fit its own checksum; delete the folder and run again")
+    if not isinstance(value, dict) or value.pop(SEAL, None) != digest(value):
+        raise broken_seal(path)
     return value
 
 
-def _digest(value: Mapping[str, Any]) -> str:
+def broken_seal(path: Path) -> RunError:
+    """What to raise about a file whose checksum is not that of its content."""
+    return RunError(f"{path} is damaged: its content does not fit its own checksum; delete the folder and run again")
+
+
+def digest(value: Any) -> str:
+    """The checksum of what JSON can hold, in whatever order its keys come."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 

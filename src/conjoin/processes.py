@@ -233,7 +233,7 @@ def together() -> Iterator[None]:
         ) from error
 
 
-def launch(words: Sequence[str], count: int, *, restarts: int = 0) -> int:
+def launch(words: Sequence[str], count: int) -> int:
     """Run `conjoin WORDS` as `count` processes of this machine and return the exit code; a lost process ends all."""
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -250,7 +250,7 @@ def launch(words: Sequence[str], count: int, *, restarts: int = 0) -> int:
         run_id=f"conjoin-{os.getpid()}",
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",
-        max_restarts=restarts,
+        max_restarts=0,
         start_method="spawn",
     )
     try:

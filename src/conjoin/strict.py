@@ -25,7 +25,7 @@ def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no TOML, no UTF-8, or a number of more digits than Python reads
         raise UsageError(f"{path} is not TOML: {error}") from error
     base = tables.pop("extends", None)
     if base is None:
@@ -66,7 +66,10 @@ class Table:
         value = self.values[key]
         kinds = kind if isinstance(kind, tuple) else (kind,)
         if type(value) is int and float in kinds and int not in kinds:
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError as error:
+                raise self.wrong(key, "is too large a number") from error
         if type(value) not in kinds:
             wanted = " or ".join(_WORDS[kind] for kind in kinds)
             raise self.wrong(key, f"= {value!r} should be {wanted}")
@@ -83,12 +86,16 @@ class Table:
 
     def tables(self, key: str) -> dict[str, Table]:
         """Tables by their names."""
+        if isinstance(self.values.get(key), list):
+            raise self.wrong(key, f"should be tables with names: write [{key}.NAME], not [[{key}]]")
         named = self.take(key, dict, {})
         inside = f"{self.where} [{key}" if "[" not in self.where else f"{self.where.removesuffix(']')}.{key}"
         return {name: Table(values, f"{inside}.{name}]") for name, values in named.items()}
 
     def listed(self, key: str) -> list[Table]:
         """An array of tables."""
+        if isinstance(self.values.get(key), dict):
+            raise self.wrong(key, f"should be a list of tables: write [[{key}]], and a name inside")
         return [Table(each, f"{self.where} {key}[{n}]") for n, each in enumerate(self.take(key, list, []))]
 
     def end(self) -> None:

@@ -91,6 +91,8 @@ def test_a_rank_is_at_least_one() -> None:
     for rank in (0, -3):
         with pytest.raises(FormError, match="at least 1"):
             parse("5star").check_rank(rank)
+    with pytest.raises(FormError, match="at most"):
+        parse("5star").check_rank(10**400)
 
 
 def test_an_option_of_another_type_is_refused() -> None:

@@ -46,8 +46,9 @@ REPORT = {
             "dataset": "atlas",
             "row": row,
             "form": row,
-            "group": "main",
+            "group": "control" if row == "5star" else "main",
             "rank": 16,
+            "parameters": parameters,
             "seeds": [0],
             "seeds_wanted": [0, 1],
             "mrr": mrr,
@@ -60,8 +61,36 @@ REPORT = {
                 {"epoch": e, "mean": mrr - 0.1 / e, "low": mrr - 0.11 / e, "high": mrr - 0.09 / e, "seeds": 2}
                 for e in epochs
             ],
+            "runs": [
+                {
+                    "seed": 0,
+                    "mrr": mrr,
+                    "seconds_total": 9.6,
+                    "command": f"train {row}",
+                    "environment": {"name": "EPYC"},
+                }
+            ],
         }
-        for row, mrr, epochs in (("complex", 0.379, (5, 10, 15)), ("complex-conj", 0.368, (5, 10)), ("5star", 0.3, ()))
+        for row, mrr, parameters, epochs in (
+            ("complex", 0.379, 147_648, (5, 10, 15)),
+            ("complex-conj", 0.368, 146_752, (5, 10)),
+            ("5star", 0.32, 153_024, ()),
+        )
+    ]
+    + [
+        {
+            "dataset": "moon",
+            "row": "complex",
+            "form": "complex",
+            "group": "main",
+            "rank": 16,
+            "seeds": [],
+            "seeds_wanted": [0, 1],
+            "mrr": None,
+            "verdict": "not run",
+            "best": [],
+            "valid_mrr_by_epoch": [],
+        }
     ],
     "tests": [
         {

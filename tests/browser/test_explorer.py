@@ -13,7 +13,7 @@ from tests.browser.seen import PHONE, Visit, colours, expect, picture, pixels, q
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page, Response, Route
 
-PAGES = ("ask", "entity?name=France", "map", "relations", "geometry", "studies", "api")
+PAGES = ("ask", "entity?name=France", "map", "relations", "geometry", "studies?cell=complex", "api")
 
 
 def choose(page: Page, field: str, typed: str, wanted: str) -> None:
@@ -159,6 +159,8 @@ def test_a_misspelt_name_gets_its_reason_and_the_way_out(visit: Visit) -> None:
     page.get_by_text("Nothing is called").wait_for()
     box.press("Escape")
     expect(box).to_have_value("Frnace")
+    visit.open("ask?head=zzzzqqqq&relation=borders")
+    expect(page.get_by_role("alert")).to_contain_text("Type a part of the name")
 
 
 def test_an_entity_shows_facts_neighbourhood_and_what_resembles_it(visit: Visit) -> None:
@@ -226,6 +228,19 @@ def test_the_map_is_searched_encircled_and_clicked(visit: Visit) -> None:
     page.wait_for_url("**view=**")
 
 
+def test_the_map_names_what_has_most_facts_and_more_of_it_from_near(visit: Visit) -> None:
+    page = visit.open("map")
+    canvas, names = page.locator(".plane canvas"), page.locator(".plane svg text")
+    expect(names.filter(has_text="Latin script")).to_have_count(1)
+    far = set(names.all_text_contents())
+    assert 5 < len(far) < 100
+    for _ in range(8):
+        canvas.press("+")
+    until(page, lambda: len(set(names.all_text_contents()) - far) > 5, "names that were too many before")
+    visit.open("map?focus=France")
+    expect(names).to_have_text(["France"])
+
+
 def test_relations_are_sorted_filtered_and_opened(visit: Visit) -> None:
     page = visit.open("relations")
     rows = page.locator("tbody tr")
@@ -243,6 +258,26 @@ def test_relations_are_sorted_filtered_and_opened(visit: Visit) -> None:
     expect(missing).to_contain_text("borders")
 
 
+def test_relations_that_read_alike_are_told_apart_by_their_names(visit: Visit) -> None:
+    names = ["/award/category/winners./award/honor/winner", "/award/winner/won./award/honor/winner"]
+
+    def alike(route: Route) -> None:
+        found = route.fetch().json()
+        for relation, name in zip(found["relations"], names, strict=False):
+            relation |= {"name": name, "label": name}
+        route.fulfill(json=found)
+
+    visit.page.route("**/v1/relations?*", alike)
+    page = visit.open("relations")
+    expect(page.locator("tbody th", has_text="honor › winner")).to_have_text(
+        [f"honor › winner{name}" for name in names]
+    )
+    expect(page.locator("tbody th .hint")).to_have_count(2)
+    page = visit.open("ask")
+    page.get_by_role("combobox", name="Relation").click()
+    expect(page.get_by_role("option", name="honor › winner")).to_have_text([re.compile(name) for name in names])
+
+
 def test_geometry_studies_and_api_say_what_there_is(visit: Visit) -> None:
     page = visit.open("geometry")
     page.get_by_role("heading", level=1, name="Geometry").wait_for()
@@ -255,54 +290,6 @@ def test_geometry_studies_and_api_say_what_there_is(visit: Visit) -> None:
     description = page.get_by_role("link", name="OpenAPI description").get_attribute("href")
     assert description is not None
     assert page.request.get(description).json()["openapi"].startswith("3.")
-
-
-def test_a_study_says_what_is_more_than_chance_and_how_models_learnt(visit: Visit) -> None:
-    page = visit.open("studies")
-    rows = page.get_by_role("region", name="Comparisons on atlas").locator("tbody tr")
-    rows.first.wait_for()
-    told = [re.sub(r"\s+", " ", row).strip() for row in rows.all_inner_texts()]
-    assert told == [
-        "complex against complex-conj +0.011 no difference found p 0.060 complex better p < 0.001",
-        "5star against complex −0.079 complex better p 0.012 ranks were not kept",
-        "5star against complex-conj −0.068 needs two seeds of each ranks were not kept",
-    ]
-    expect(page.locator("details summary", has_text="Left out")).to_have_text("Left out: 2")
-    curves = page.get_by_role("region", name="Learning curves")
-    lines, bands, plot = curves.locator("path.line"), curves.locator("path.band"), curves.get_by_role("slider")
-    expect(lines).to_have_count(2)
-    expect(bands).to_have_count(2)
-    expect(plot).to_have_attribute("aria-valuetext", "epoch 15: complex 0.372, complex-conj 0.358 (epoch 10)")
-    plot.focus()
-    page.keyboard.press("Home")
-    page.keyboard.press("ArrowRight")
-    expect(plot).to_have_attribute("aria-valuetext", "epoch 10: complex 0.369, complex-conj 0.358")
-    plot.hover(position={"x": 10, "y": 50})
-    expect(plot).to_have_attribute("aria-valuenow", "5")
-    curves.get_by_role("checkbox", name="complex-conj").uncheck()
-    expect(lines).to_have_count(1)
-    assert query(page)["rows"] == "complex"
-    curves.get_by_text("As a table").click()
-    cells = curves.locator("tbody tr").first.inner_text().split()
-    assert cells == ["5", "0.359", "0.357", "to", "0.361"]
-    page.reload()
-    curves.get_by_role("slider").wait_for()
-    expect(lines).to_have_count(1)
-    curves.get_by_role("checkbox", name="complex", exact=True).press("Space")
-    curves.get_by_text("Choose at least one model").wait_for()
-
-
-def test_learning_curves_of_few_epochs_name_whole_ones(visit: Visit) -> None:
-    def short(route: Route) -> None:
-        report = route.fetch().json()
-        for point in (point for cell in report["cells"] for point in cell["valid_mrr_by_epoch"]):
-            point["epoch"] //= 5
-        route.fulfill(json=report)
-
-    visit.page.route("**/v1/study?*", short)
-    page = visit.open("studies")
-    named = page.get_by_role("region", name="Learning curves").locator("svg > text")
-    expect(named).to_have_text(["0", "1", "2", "3", "epoch"])
 
 
 @pytest.mark.parametrize("visit", [{"color_scheme": "dark"}], indirect=True)
@@ -352,6 +339,7 @@ def test_another_run_and_a_missing_one(visit: Visit) -> None:
     page = visit.open("relations?run=complex-conj")
     page.locator("tbody tr").first.wait_for()
     expect(page.get_by_label("Run")).to_have_value("complex-conj")
+    expect(page.get_by_role("contentinfo")).to_contain_text("Complεx, rank 16")
     page.get_by_role("link", name="Ask", exact=True).click()
     page.locator(".starter").first.wait_for()
     assert query(page) == {"run": "complex-conj"}

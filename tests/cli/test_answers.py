@@ -118,8 +118,11 @@ def test_names_are_found(trained: Path) -> None:
     ("words", "message"),
     [
         (["Frnace", "borders", "?"], "unknown entity 'Frnace'. Did you mean France?"),
+        (["Atlantis?", "borders"], "unknown entity 'Atlantis?'. `conjoin find RUN 'Atlantis?'` finds"),
+        (["France", "loves"], "unknown relation 'loves'. There are borders, "),
         (["France", "brders"], "unknown relation 'brders'. Did you mean borders?"),
         (["?", "borders", "?"], "exactly one unknown, this one has 2"),
+        (["France", "borders", "Spain"], "this is a whole fact, without '?': conjoin score RUN"),
         (["France"], "a question has three parts, one of them '?'"),
         ([], "give one question"),
         (["France", "borders", "-k", "0"], "k = 0 is too small"),
@@ -273,7 +276,8 @@ def test_similar(trained: Path) -> None:
     report = conjoin("similar", trained, "France", "-k", 2, "--json").json
     assert report["entity"] == "France"
     assert len(report["similar"]) == 2
-    assert {"entity", "label", "score", "known"} == set(report["similar"][0])
+    assert {"entity", "label", "score", "linked"} == set(report["similar"][0])
+    assert [line["linked"] for line in report["similar"]] == [a.known for a in library.open(trained).similar("Q0", 2)]
     table = conjoin("similar", trained, "Q0").out
     assert "similar to Q0" in table
     assert "Spain" in table

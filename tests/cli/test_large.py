@@ -84,7 +84,7 @@ def test_amounts_of_memory(text: str, count: int) -> None:
     assert bytes_of(text) == count
 
 
-@pytest.mark.parametrize("text", ["", "much", "0GB", "-1GB", "3 GBs"])
+@pytest.mark.parametrize("text", ["", "much", "0GB", "-1GB", "3 GBs", "9" * 400, "9" * 30 + "GB"])
 def test_amounts_that_are_none(text: str) -> None:
     with pytest.raises(UsageError):
         bytes_of(text)

@@ -11,6 +11,7 @@ from tests.cli.commands import conjoin
 
 import conjoin as library
 from conjoin.cli.mining import worth
+from conjoin.serve.calibrate import fit_mined
 from conjoin.serve.explain import explain
 from conjoin.serve.mine import mine
 from conjoin.serve.predictor import Predictor
@@ -61,14 +62,24 @@ def test_a_run_without_held_out_facts_is_not_sent_to_calibrate(trained: Path) ->
     assert "conjoin calibrate" not in told
 
 
+def test_valid_facts_of_relations_that_train_lacks_are_no_rehearsal() -> None:
+    graph = library.Graph.from_triples([(f"a{i}", "r", f"a{(i + 1) % 9}") for i in range(9)], [("a1", "s", "a2")])
+    predictor = Predictor(library.Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
+    assert fit_mined(predictor, 50) == (None, {}), "calibrate cannot help"
+    told = worth(Path("run"), predictor, list(mine(predictor, n=1)))
+    assert "valid has no fact of a relation that train has" in told
+    assert "conjoin split FOLDER -o OTHER" in told
+    assert "conjoin calibrate" not in told
+
+
 @pytest.mark.parametrize(
     ("probability", "words"),
-    [(0.212, "About 0.4 of these 2 are"), (0.01, "Fewer than 0.1 of these 2 are"), (6.0, "About 12 of these 2 are")],
+    [(0.212, "About 0.4 of 2 facts"), (0.01, "Fewer than 0.1 of 2 facts"), (6.0, "About 12 of 2 facts")],
 )
-def test_an_expectation_is_told_as_one(trained: Path, probability: float, words: str) -> None:
+def test_what_facts_are_worth_is_told_of_the_rehearsal(trained: Path, probability: float, words: str) -> None:
     predictor = library.open(trained)
     facts = [replace(fact, probability=probability) for fact in mine(predictor, n=2)]
-    assert worth(trained, predictor, facts).startswith(f"{words} expected to be right")
+    assert worth(trained, predictor, facts).startswith(f"{words} as plausible as these were right")
 
 
 def test_mine_to_a_file(trained: Path, tmp_path: Path) -> None:

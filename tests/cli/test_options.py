@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import typer.main
 from tests.cli.commands import TINY, conjoin
 
 from conjoin.cli import app
+from conjoin.graph.named.datasets import load
 
 SIX = ["on_error", "columns", "header", "delimiter", "literals", "blank_nodes"]
 OUT = ("-o", "never-written")
@@ -41,6 +44,19 @@ def verbs() -> Iterator[tuple[str, Any]]:
             yield path, command
         else:
             pending += [(f"{path} {name}".strip(), child) for name, child in inner.items()]
+
+
+@pytest.mark.parametrize("verb", ["inspect", "split", "patterns", "plan", "train", "tune"])
+def test_several_files_are_sent_to_the_verb_that_joins_them(verb: str, tmp_path: Path) -> None:
+    for name in ("my a", "b"):
+        (tmp_path / f"{name}.tsv").write_text(f"{name}\tr\tc\nc\tr\t{name}\n", encoding="utf-8")
+    files = [tmp_path / "my a.tsv", tmp_path / "b.tsv"]
+    refused = conjoin(verb, *files, *(OUT if verb in ("split", "train") else ()))
+    advised = re.search("`conjoin (ingest .*) -o FOLDER`", refused.err)
+    assert refused.code == 2
+    assert advised, refused.err
+    assert conjoin(*shlex.split(advised[1]), "-o", tmp_path / "both").code == 0
+    assert len(load(tmp_path / "both").train) == 4
 
 
 def test_whoever_reads_a_graph_offers_the_same_options() -> None:

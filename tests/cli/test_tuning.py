@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -37,7 +38,8 @@ def test_what_is_found_can_be_trained_with(tmp_path: Path, monkeypatch: pytest.M
     again = conjoin(*search, "--trials", 3, "--json").json
     assert tomllib.loads(found.out)["settings"]["own"]["complex"] == again["settings"]
     train = ("train", "./own", "--form", "complex", "--device", "cpu", "--json")
-    trained = conjoin(*train, "--settings", "settings/found.toml").json
+    advised = found.err.rpartition("Train with it: conjoin ")[2]
+    trained = conjoin(*shlex.split(advised), "--device", "cpu", "--json").json
     assert trained["epochs"] == again["settings"]["epochs"]
     assert trained["valid"]["mrr"] == again["valid_mrr"]
     overruled = conjoin(*train, "--settings", "settings/found.toml", "--epochs", 1).json

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
 from tests.geometry.trained import graph, model
 
+from conjoin.algebra.forms import FiveStar, Form, Slots
 from conjoin.algebra.mobius import chordal, points_of, values_of
+from conjoin.algebra.planar import Z
 from conjoin.errors import UsageError
 from conjoin.geometry.motion import Moves, best_head, reading_of, symbol
+from conjoin.model.model import Model
 
 EVERYONE = list(range(12))
 
@@ -59,6 +64,28 @@ def test_other_readings_are_not_drawn_unless_asked_for(quotient: str) -> None:
     assert np.allclose(moves.matrices[2].ravel(), stored)
     assert moves.map(2).turns_rigidly
     assert reading_of(net.form).drawn is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubled(FiveStar):
+    """A family with a formula of its own, as a package may add one."""
+
+    def apply(self, h: Z, slots: Slots) -> Z:
+        q = super().apply(h, slots)
+        return q * q
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        (Doubled(quotient="mobius"), "Doubled has a formula of its own.*Möbius map.$"),
+        (Doubled(), "Doubled has a formula of its own.*Möbius map.$"),
+        ("complex-conj(layout=published)", "another layout than tails"),
+    ],
+)
+def test_what_is_no_mobius_map_is_not_drawn(form: Form | str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Moves(Model(form, 12, 2, rank=6), graph(), 0, as_mobius=True)
 
 
 def test_weights_are_parts_of_the_score_and_the_strongest_comes_first() -> None:

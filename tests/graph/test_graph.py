@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,7 +59,8 @@ def test_every_kind_of_table(kind: str) -> None:
 
 
 def test_numbers_become_their_digits() -> None:
-    for table in (np.array([[10, 2, 9]]), [(10, 2, 9)], pd.DataFrame([[10, 2, 9]])):
+    row = torch.tensor([10, 2, 9])
+    for table in (np.array([[10, 2, 9]]), [(10, 2, 9)], pd.DataFrame([[10, 2, 9]]), row[None], [row], [tuple(row)]):
         graph = Graph.from_triples(table)
         assert (graph.entities.names, graph.relations.names) == (("10", "9"), ("2",))
 
@@ -76,6 +78,8 @@ def test_missing_names_are_refused(nothing: Any) -> None:
         ([("a", "r", "b"), "abc"], "triple 2 is 'abc'"),
         ([("a", "r", "b"), b"abc"], "triple 2 is b'abc'"),
         ([1, 2, 3], "triple 1 is 1"),
+        ([columns(FACTS)], "triple 1 is {'head'"),
+        ([{"a", "r", "b"}], "triple 1 is {"),
         (np.zeros((2, 4)), r"has shape \(n, 3\), this one has \(2, 4\)"),
         (np.zeros(3), r"has shape \(n, 3\)"),
         (pd.DataFrame({"a": [1], "b": [2]}), "needs three columns .* this one has 2"),

@@ -198,7 +198,9 @@ def test_one_triple_stays_and_an_empty_graph_stays_empty() -> None:
     assert (len(empty.train), len(empty.valid), len(empty.test)) == (0, 0, 0)
 
 
-@pytest.mark.parametrize(("valid", "test"), [(0.6, 0.5), (300, 200), (0.5, 250), (-1, 0), (1.5, 0), (float("nan"), 0)])
+@pytest.mark.parametrize(
+    ("valid", "test"), [(0.6, 0.5), (300, 200), (0.5, 250), (-1, 0), (1.5, 0), (float("nan"), 0), (10**400, 0.1)]
+)
 def test_sizes_that_make_no_sense(plenty: Graph, valid: float | int, test: float | int) -> None:
     with pytest.raises(UsageError):
         split_graph(plenty, valid=valid, test=test)

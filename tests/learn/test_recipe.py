@@ -70,6 +70,10 @@ def test_defaults() -> None:
         ({"n3": float("nan")}, "negative"),
         ({"f2": -1.0}, "negative"),
         ({"optimizer": "adagard"}, "adagrad"),
+        *(({name: 10**400}, "at most 2147483647") for name in ("epochs", "batch", "validate_every", "together")),
+        *(({name: 10**400}, "too large") for name in ("lr", "n3", "f2", "initial_scale", "negatives_power")),
+        ({"lr": 1e39}, "finite, below 3.4e[+]38"),
+        ({"n3": 1e39}, "not negative, below 3.4e[+]38"),
         ({"precision": "fp16"}, "fp32"),
     ],
 )

@@ -72,8 +72,9 @@ def test_the_block_is_what_train_and_a_study_read(tmp_path: Path) -> None:
     file = tmp_path / "found.toml"
     file.write_text(text, encoding="utf-8")
     expected = {**settings, "epochs": 15}
-    assert read_block(file, "own", "complex-conj") == expected
-    assert read_block(file, "another", "5star") == expected
+    assert read_block(file, "own", "complex-conj") == (expected, "")
+    assert read_block(file, "another", "complex-conj") == (expected, "complex-conj on own")
+    assert read_block(file, "own", "5star") == (expected, "complex-conj on own")
     (tmp_path / "study.toml").write_text(
         'name = "s"\nrows = [{ name = "a", form = "complex-conj" }]\n[datasets.own]\ngraph = "own"\n' + text,
         encoding="utf-8",
@@ -86,10 +87,14 @@ def test_the_block_is_what_train_and_a_study_read(tmp_path: Path) -> None:
 def test_a_file_of_several_blocks_is_asked_for_the_fitting_one(tmp_path: Path) -> None:
     file = tmp_path / "plain.toml"
     file.write_text("rank = 4\nlr = 0.5\n", encoding="utf-8")
-    assert read_block(file, "x", "complex") == {"rank": 4, "lr": 0.5}
-    assert read_block(PAPER, "wn18rr", "5star")["epochs"] == 600
+    assert read_block(file, "x", "complex") == ({"rank": 4, "lr": 0.5}, "")
+    assert read_block(PAPER, "wn18rr", "5star")[0]["epochs"] == 600
     with pytest.raises(UsageError, match="no settings for quate on wn18rr; it has them for FB15K-237 complex"):
         read_block(PAPER, "wn18rr", "quate")
+    for text in ("settings = 5", "[settings]\nlr = 0.1", "[settings.own]\ncomplex = 3"):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(UsageError, match=r"plain.toml: settings stand in \[settings.GRAPH.FORM\]"):
+            read_block(file, "own", "complex")
 
 
 def test_a_grid_is_not_checked_beyond_what_anybody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:

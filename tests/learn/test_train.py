@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -124,6 +124,20 @@ def test_global_random_state_plays_no_part() -> None:
     assert same(first, second)
     torch.manual_seed(1)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("budget", [None, 500], ids=["dense", "chunked"])
+@pytest.mark.parametrize("other", [{}, {"together": 4}, {"negatives": 5, "negatives_power": 0.5}])
+def test_torch_defaults_play_no_part(other: dict[str, Any], budget: int | None) -> None:
+    recipe = Recipe(epochs=1, batch=40, **other)
+    first, _ = trained(recipe, budget=budget)
+    torch.set_default_device("meta")
+    try:
+        with torch.no_grad():
+            second, _ = trained(recipe, budget=budget)
+    finally:
+        torch.set_default_device(None)
+    assert same(first, second)
 
 
 def test_chunks_train_along_the_same_path() -> None:
@@ -275,6 +289,10 @@ def test_impossible_trainings_are_refused() -> None:
     without = graph_of(20, 3, [(0, 0, 1)])
     with pytest.raises(UsageError, match="no validation triples"):
         train(fresh(), without, Recipe(validate_every=1))
+    frozen = fresh()
+    frozen.relations.requires_grad_(False)
+    with pytest.raises(UsageError, match="frozen"):
+        train(frozen, GRAPH)
     assert len(list(train(fresh(), without, Recipe(epochs=2)))) == 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -73,6 +74,34 @@ def test_scale_and_type_are_those_asked_for() -> None:
         Model("5star", 5, 2, rank=2, dtype=torch.float64).scores(torch.tensor([0]), torch.tensor([0])).dtype
         == torch.float64
     )
+
+
+def test_torch_defaults_change_no_start() -> None:
+    usual = Model("5star", 20, 2, rank=4)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("meta")
+    try:
+        other = Model("5star", 20, 2, rank=4)
+    finally:
+        torch.set_default_dtype(before)
+        torch.set_default_device(None)
+    assert torch.equal(usual.entities.weight, other.entities.weight)
+    assert torch.equal(usual.relations, other.relations)
+
+
+def test_a_seed_is_a_whole_number() -> None:
+    assert torch.equal(
+        *(Model("5star", 5, 2, rank=2, seed=one).relations for one in (1, np.int64(1)))  # type: ignore[arg-type]
+    )
+    with pytest.raises(TypeError, match="integer"):
+        Model("5star", 5, 2, rank=2, seed=1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int64, torch.complex64])
+def test_types_that_cannot_be_trained_are_refused(dtype: torch.dtype) -> None:
+    with pytest.raises(UsageError, match="choose from float32, float64, bfloat16"):
+        Model("complex", 5, 2, rank=4, dtype=dtype)
 
 
 @pytest.mark.parametrize("name", ["complex", "quate"])

@@ -91,6 +91,8 @@ def test_ties_save_relations_only() -> None:
 
 
 def test_nonsense_is_refused() -> None:
+    with pytest.raises(UsageError, match="below 2"):
+        Sizes(entities=10**400, relations=1, train=1)
     with pytest.raises(UsageError):
         Sizes(entities=0, relations=1, train=1)
     with pytest.raises(UsageError):

@@ -9,7 +9,7 @@ from tests.report.fabricated import finished, tiny
 
 from conjoin.report.collect import collect
 from conjoin.report.judge import Shown, best, best_rows, competing, hits_verdict, verdict
-from conjoin.report.tables import place
+from conjoin.report.tables import place, results_table
 from conjoin.study.study import Study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper.toml"
@@ -157,6 +157,8 @@ def test_a_graph_of_one_s_own_stands_in_for_nothing(tmp_path: Path) -> None:
     assert outcome is not None
     assert verdict(found, outcome) == "no published number"
     assert place(found, "Library") == "Library"
+    shown = [column.title for column in results_table(found, "Library", "main").columns]
+    assert not {"Paper, MRR", "Difference", "Verdict"} & set(shown)
 
 
 def test_the_row_that_reproduces_a_line_is_the_one_judged(tmp_path: Path) -> None:

@@ -67,6 +67,15 @@ def test_an_export_can_be_repeated_but_not_mixed(run: Path, tmp_path: Path) -> N
     assert conjoin.open(tmp_path / "bundle").ask("Lima", "near") == conjoin.open(run).ask("Lima", "near")
 
 
+@pytest.mark.parametrize("mine", ["README.md", "graph"])
+def test_a_bundle_takes_no_place_of_other_files(run: Path, tmp_path: Path, mine: str) -> None:
+    (tmp_path / mine).write_text("mine", encoding="utf-8")
+    with pytest.raises(UsageError, match=f"holds {mine} of something else: export to another folder"):
+        export(run, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == [mine]
+    assert (tmp_path / mine).read_text(encoding="utf-8") == "mine"
+
+
 def test_parquet_holds_names_labels_and_rows(run: Path, tmp_path: Path) -> None:
     entities, relations = (pq.read_table(file) for file in export(run, tmp_path, format="parquet"))
     model = conjoin.open(run).model

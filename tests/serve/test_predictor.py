@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import conjoin
-from conjoin.errors import ConjoinError, GraphError, RunError, UnknownName, UsageError
+from conjoin.errors import ConjoinError, Diverged, GraphError, RunError, UnknownName, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
 from conjoin.serve.compare import compare
@@ -142,11 +143,29 @@ def test_ranks_follow_the_published_protocol_with_the_entity_itself_as_a_candida
         (("Georgia", "borders", "?"), r"2 have that label: use one of the names Q3, Q4"),
         (("?", "borders", "?"), r"exactly one unknown, this one has 2\. An example: France borders \?"),
         (("France", "borders", "Spain"), "exactly one unknown, this one has 0"),
+        ((3, "borders", "?"), "3 is no name: names are text"),
     ],
 )
-def test_questions_that_cannot_be_answered(predictor: Predictor, question: tuple[str, str, str], words: str) -> None:
+def test_questions_that_cannot_be_answered(predictor: Predictor, question: tuple[Any, str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         predictor.ask(*question)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_models_of_other_types_answer_too(dtype: torch.dtype) -> None:
+    predictor = Predictor(conjoin.Model("complex", 4, 2, rank=4, dtype=dtype, scale=1.0), GRAPH)
+    assert len(predictor.ask("France", "borders")) == 3
+    assert [answer.entity for answer in predictor.ask("France", None, "Spain", k=1)] == [
+        max(("P1", "P2"), key=lambda name: predictor.score([("Q1", name, "Q2")])[0].score)
+    ]
+
+
+@pytest.mark.parametrize("question", [("France", "borders", None), ("France", None, "Spain")])
+def test_a_diverged_model_answers_nothing(question: tuple[str, str | None, str | None]) -> None:
+    model = conjoin.Model("complex", 4, 2, rank=4)
+    model.relations.detach().fill_(torch.nan)
+    with pytest.raises(Diverged, match="not a finite number"):
+        Predictor(model, GRAPH).ask(*question)
 
 
 @pytest.mark.parametrize("k", [0, -3])
@@ -226,6 +245,8 @@ def test_relations_to_choose_from(predictor: Predictor) -> None:
         predictor.ask("Q1", "P1", candidates=[])
     with pytest.raises(UnknownName, match="unknown entity 'Q9'"):
         predictor.ask("Q1", "P1", candidates=["Q9"])
+    with pytest.raises(UsageError, match=r"a list of names: \['Spain'\]"):
+        predictor.ask("France", "borders", candidates="Spain")
 
 
 def test_types_are_sets_of_training_facts(predictor: Predictor) -> None:

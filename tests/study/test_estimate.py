@@ -8,8 +8,9 @@ from pathlib import Path
 from tests.study.small import TEXT, small_study
 
 from conjoin.files import write_json
+from conjoin.graph.named.catalogue import Counts
 from conjoin.graph.named.datasets import load
-from conjoin.study.estimate import Sizes, epoch_seconds, estimator
+from conjoin.study.estimate import epoch_seconds, estimator
 from conjoin.study.folder import RunFolder
 from conjoin.study.schedule import standing
 from conjoin.study.study import Cell, Study
@@ -32,11 +33,11 @@ def with_facts(study: Study, root: Path) -> None:
 
 
 def test_arithmetic_grows_with_everything() -> None:
-    size = Sizes(train=1000, valid=10, test=10, entities=500, relations=5)
+    size = Counts(train=1000, valid=10, test=10, entities=500, relations=5)
     cell = PAPER.cells()[0]
     base = epoch_seconds(cell, size, 1e9)
-    assert epoch_seconds(cell, Sizes(2000, 10, 10, 500, 5), 1e9) == 2 * base
-    assert epoch_seconds(cell, Sizes(1000, 10, 10, 1000, 5), 1e9) > 1.9 * base
+    assert epoch_seconds(cell, Counts(2000, 10, 10, 500, 5), 1e9) == 2 * base
+    assert epoch_seconds(cell, Counts(1000, 10, 10, 1000, 5), 1e9) > 1.9 * base
     assert epoch_seconds(cell, size, 1e10) < base
 
 
@@ -97,7 +98,7 @@ def test_a_graph_of_unknown_size_comes_last(tmp_path: Path) -> None:
 
 
 def test_a_sampled_softmax_costs_by_what_it_draws() -> None:
-    size = Sizes(train=1000, valid=10, test=10, entities=50_000, relations=5)
+    size = Counts(train=1000, valid=10, test=10, entities=50_000, relations=5)
     full = PAPER.cells()[0]
     sampled = replace(full, recipe=replace(full.recipe, negatives=500))
     assert epoch_seconds(sampled, size, 1e9) < epoch_seconds(full, size, 1e9) / 20

@@ -121,6 +121,8 @@ def test_the_folder_names_what_it_is_about_and_changes_with_what_changes_the_num
         ("seeds = 3", 'seeds = 3\nweights = "best"', "validate_every"),
         ("seeds = 3", 'seeds = 3\nweights = "first"', "last or best"),
         ("seeds = 3", "seeds = ", "is not TOML"),
+        ("seeds = 3", "seeds = " + "9" * 5000, "is not TOML"),
+        ("rank_factor = 0.5", "rank_factor = " + "9" * 400, "rank_factor is too large"),
         ("[settings.B]", "[settings.B]\ncomplex = 3\n[settings.C]", "should be a table"),
     ],
 )
@@ -128,6 +130,18 @@ def test_malformed_studies_are_refused_with_a_way_out(tmp_path: Path, before: st
     assert before in TINY
     with pytest.raises(UsageError, match=complaint):
         Study.read(written(tmp_path, TINY.replace(before, after, 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('name = "x"\n[[datasets]]\nname = "A"\n', r"datasets should be tables with names: write \[datasets.NAME\]"),
+        ('name = "x"\n[rows.complex]\nform = "complex"\n', r"rows should be a list of tables: write \[\[rows\]\]"),
+    ],
+)
+def test_lists_and_tables_are_not_confused(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        Study.read(written(tmp_path, text))
 
 
 def test_a_missing_file_is_said(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import { ApiPage } from "./pages/api";
 import { AskPage } from "./pages/ask";
 import { EntityPage } from "./pages/entity";
 import { RelationsPage } from "./pages/relations";
+import { Symbol } from "./parts/marks";
 import { Failure, Loading, Nothing } from "./parts/states";
 import { compact, decimals, plural } from "./numbers";
 import { useRemote } from "./remote";
@@ -142,7 +143,7 @@ function Foot({ run, runs, page, query }: { run: RunView; runs: Runs; page: Page
           <b>{run.name}</b>
         )}
       </label>
-      <span>{run.form}, rank {run.rank}</span>
+      <span title={run.form}><Symbol text={run.symbol} />, rank {run.rank}</span>
       <span>{run.data}: {plural(run.entities, "entity", "entities")}, {plural(run.relations, "relation")}, {compact(run.train)} facts</span>
       {measured && measured.mrr !== null && (
         <span title="Mean reciprocal rank of held-out facts; Hits@10: how often the true answer is among the first ten">

@@ -86,6 +86,7 @@ export interface RunView {
   readonly name: string;
   readonly data: string;
   readonly form: string;
+  readonly symbol: string;
   readonly rank: number;
   readonly entities: number;
   readonly relations: number;

@@ -24,3 +24,15 @@ export function words(relation: string): string {
   const last = relation.startsWith("/") ? parts.slice(-2).join(" › ") : /^[a-z][a-z0-9+.-]*:\/\//i.test(relation) ? parts.at(-1) : relation;
   return last?.replaceAll("_", " ").trim() || relation;
 }
+
+/** Those of the relations that read like another one as words: they have to be told apart by their names. */
+export function alike(relations: readonly { readonly name: string; readonly label: string }[]): ReadonlySet<string> {
+  const first = new Map<string, string>();
+  const found = new Set<string>();
+  for (const { name, label } of relations) {
+    const other = first.get(words(label));
+    if (other === undefined) first.set(words(label), name);
+    else found.add(other).add(name);
+  }
+  return found;
+}

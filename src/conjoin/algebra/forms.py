@@ -21,6 +21,7 @@ from conjoin.algebra.ties import Tie
 from conjoin.errors import FormError, did_you_mean
 
 Slots = Mapping[str, Z]
+MOST_COORDINATES = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +103,8 @@ class Form(ABC):
         """Refuse ranks that this form cannot have."""
         if rank < 1:
             raise FormError(f"rank {rank} is too small: a rank is at least 1")
+        if rank > MOST_COORDINATES:
+            raise FormError(f"that rank is too large: a rank is at most {MOST_COORDINATES}")
         if self.HALVES and rank % 2:
             raise FormError(f"{self.family} splits an entity in halves: use an even rank, such as {rank + 1}")
 

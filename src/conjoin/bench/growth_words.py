@@ -6,11 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+LAST = 3
+"""Points at the large end that a power is fitted to."""
 
-def slope(sizes: Sequence[float], costs: Sequence[float], *, last: int = 3) -> float:
-    """The power with which costs grow with sizes at the large end: least squares in logarithms, last few points."""
-    x = [math.log(size) for size in sizes[-last:]]
-    y = [math.log(cost) for cost in costs[-last:]]
+
+def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """The power with which costs grow with sizes at the large end: least squares in logarithms."""
+    x = [math.log(size) for size in sizes[-LAST:]]
+    y = [math.log(cost) for cost in costs[-LAST:]]
     middle_x, middle_y = sum(x) / len(x), sum(y) / len(y)
     spread = sum((a - middle_x) ** 2 for a in x)
     return sum((a - middle_x) * (b - middle_y) for a, b in zip(x, y, strict=True)) / spread
@@ -29,7 +32,7 @@ def in_words(points: Sequence[Mapping[str, Any]]) -> list[str]:
         others = [name for name in ("entities", "rank", "batch") if name != moves]
         fixed = " and ".join(f"{name} {line[0][name]:,}" for name in others)
         sentences.append(
-            f"With {fixed}: from {sizes[max(0, len(sizes) - 3)]:,} to {sizes[-1]:,}, twice {plural} take "
+            f"With {fixed}: from {sizes[max(0, len(sizes) - LAST)]:,} to {sizes[-1]:,}, twice {plural} take "
             f"{2**time_power:.2f} times the time of a step and {2**memory_power:.2f} times the memory "
             f"(powers {time_power:.2f} and {memory_power:.2f})."
         )

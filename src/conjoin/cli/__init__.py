@@ -20,14 +20,15 @@ from conjoin.cli import (
     large,
     mining,
     patterns,
-    planning,
     refining,
     runs,
     serving,
     studies,
+    study_plan,
     together,
     tuning,
 )
+from conjoin.cli import options as opt
 from conjoin.cli.screen import complain, say
 from conjoin.errors import ConjoinError, Stopped
 
@@ -64,6 +65,7 @@ VERBS = (
     refining.fold,
     serving.serve,
 )
+OF_ONE_GRAPH = (graphs.inspect, graphs.split, patterns.patterns, large.plan, runs.train, tuning.tune)
 SPINS = "5000"
 """How long an idle OpenMP thread burns its core before it sleeps. The default is so long that programs which all spin
 can stall each other (docs/decisions/0006-threads.md)."""
@@ -71,9 +73,9 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C where nothing had begun that could be finished first."""
 
 for verb in VERBS:
-    app.command()(verb)
+    app.command(cls=opt.OfOneGraph if verb in OF_ONE_GRAPH else None)(verb)
 app.command("import")(importing.import_model)
-studies.study_app.command("plan")(planning.plan)
+studies.study_app.command("plan")(study_plan.plan)
 app.add_typer(studies.study_app, name="study")
 app.add_typer(benching.bench_app, name="bench")
 app.add_typer(figures.figure_app, name="figure")

@@ -114,6 +114,8 @@ def _given(
         return opt.read_facts(file, reading)
     if relation is None:
         raise UsageError("a question has three parts, one of them '?': conjoin ask RUN France borders '?'")
+    if tail is not None and "?" not in (head, relation, tail):
+        raise UsageError("this is a whole fact, without '?': conjoin score RUN HEAD RELATION TAIL scores it")
     return [Placed(None, (head or "?", relation, tail or "?"))]
 
 
@@ -354,8 +356,7 @@ def similar(
 
     answers = open_run(run, weights=weights).similar(entity, k)
     if json:
-        columns = ("entity", "label", "score", "known")
-        found = [{name: getattr(a, name) for name in columns} for a in answers]
+        found = [{"entity": a.entity, "label": a.label, "score": a.score, "linked": a.known} for a in answers]
         emit({"run": str(run), "entity": entity, "similar": found})
         return
     rows = [(answer.label, "linked" if answer.known else "", f"{answer.score:.3f}") for answer in answers]

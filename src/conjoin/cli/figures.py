@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from conjoin.serve.predictor import Predictor
 
 figure_app = typer.Typer(
-    help="Pictures: a relation on the sphere and a tie, of runs; curves, sizes, p-values and patterns, of a study.",
+    help="Pictures of runs and of studies.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import Watcher, emit, percent, say, show, show_table, shown
+from conjoin.cli.screen import Watcher, emit, first_of, percent, say, show, show_table, shown
 
 Found = TypeVar("Found")
 
@@ -138,19 +138,15 @@ def inspect(
         (m.pattern, label(m.relation), label(m.other), f"{m.support:,}", percent(m.confidence)) for m in found.mirrors
     ]
     if mirrors:
-        title = "Symmetric and inverse relations" + _shown_of(relations, len(mirrors))
+        title = "Symmetric and inverse relations" + first_of(relations, len(mirrors))
         heads = ("pattern", "relation", "other", "support", "confidence")
         show_table(title, heads, mirrors[:relations], left=3)
     most = [
         (label(r.relation), r.cardinality or "-", f"{r.train:,}", f"{r.valid:,}", f"{r.test:,}")
         for r in found.relations[:relations]
     ]
-    title = "Most frequent relations" + _shown_of(relations, len(found.relations))
+    title = "Most frequent relations" + first_of(relations, len(found.relations))
     show_table(title, ("relation", "kind", "train", "valid", "test"), most, left=2)
-
-
-def _shown_of(listed: int, all_of_them: int) -> str:
-    return f" ({listed} of {all_of_them:,})" if listed < all_of_them else ""
 
 
 @opt.reading_options

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 def held_apart(graph: Graph, before: Predictor | None, run: Path | None, *, given: bool) -> Graph:
     """What was trained on measures nothing: it goes to train, and is told where the split was given."""
-    from conjoin.serve.extend import HELD_OUT, among, kept_apart, trained_before
+    from conjoin.graph.graph import HELD_OUT
+    from conjoin.serve.extend import among, kept_apart, trained_before
 
     trained = {split: among(graph.triples(split), graph.train) for split in HELD_OUT if given}
     if count := sum(int(marks.sum()) for marks in trained.values()):

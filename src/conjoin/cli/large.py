@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.runs import default_batch
 from conjoin.cli.screen import Watcher, emit, say, show, show_table
+from conjoin.memory import most_resident
 
 if TYPE_CHECKING:
     from conjoin.algebra.forms import Form
@@ -80,7 +80,7 @@ def ingest(
             overwrite=overwrite,
             track=watcher.track,
         )
-    peak = _peak_bytes()
+    peak = most_resident()
     if json:
         sources: list[dict[str, Any]] = [
             {
@@ -103,14 +103,6 @@ def ingest(
     show(f"{made.folder}: " + ", ".join(f"{what} {count:,}" for what, count in made.counts.items()))
     steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in made.seconds.items())
     show(f"{sum(made.seconds.values()):.1f} s ({steps}); peak memory {peak / 1e9:.2f} GB")
-
-
-def _peak_bytes() -> int:
-    """The most memory this process had, without importing torch."""
-    import platform
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if platform.system() == "Darwin" else 1024)
 
 
 @opt.reading_options
@@ -147,6 +139,7 @@ def plan(
     conjoin plan --entities 100000000 --triples 1000000000 --rank 100 --processes 8 --memory 141GB --device cuda
     """
     from conjoin.algebra.notation import form as form_of
+    from conjoin.learn.presets import usual_batch
     from conjoin.learn.recipe import Recipe
     from conjoin.plan.memory import Setting
     from conjoin.plan.plan import left_of, make_plan
@@ -159,7 +152,7 @@ def plan(
     setting = Setting(
         form=form_of(form),
         rank=rank,
-        batch=batch or default_batch(sizes.examples),
+        batch=batch or usual_batch(sizes.examples),
         optimizer=recipe.optimizer,
         precision=recipe.precision,
         negatives=negatives,

@@ -13,11 +13,16 @@ from conjoin.cli import options as opt
 from conjoin.cli.screen import Watcher, emit, say, show, show_table, spelled
 
 if TYPE_CHECKING:
+    from conjoin.graph.graph import Graph
     from conjoin.serve.explain import Explanation
     from conjoin.serve.mine import Mined
     from conjoin.serve.predictor import Predictor
 
 NOTHING_TO_HIDE = "no fact was held out to rehearse with (conjoin split FILE --valid 20% -o FOLDER holds some out)"
+NOTHING_TO_FIND = (
+    "valid has no fact of a relation that train has, so that nothing can be rehearsed (conjoin split FOLDER -o OTHER "
+    "splits the facts of a folder anew; then train on OTHER)"
+)
 
 
 def explain(
@@ -129,17 +134,24 @@ def mine(
 
 
 def worth(run: Path, predictor: Predictor, facts: Sequence[Mined]) -> str:
-    """How many of the facts to expect to be right, and on what condition."""
+    """How many facts like these were right where some were hidden, and what that says of these."""
     if not facts:
         return "No such fact was found."
     probabilities = [fact.probability for fact in facts if fact.probability is not None]
     if not probabilities:
-        known = f"conjoin calibrate {run} rehearses it" if len(predictor.graph.valid) else NOTHING_TO_HIDE
-        return f"How many of them are right is not known: {known}."
+        return f"How many of them are right is not known: {_way_to_know(run, predictor.graph)}."
     total = sum(probabilities)
-    expected = "Fewer than 0.1" if total < 0.05 else f"About {total:.1f}" if total < 10 else f"About {total:,.0f}"
+    right = "Fewer than 0.1" if total < 0.05 else f"About {total:.1f}" if total < 10 else f"About {total:,.0f}"
     return (
-        f"{expected} of these {len(facts):,} are expected to be right, by the sum of their probabilities, if the graph "
-        f"lacks as many facts as the rehearsal hid, {len(predictor.graph.valid):,}. If it lacks more, more are right; "
-        "if less, fewer. What calibrate found of the hidden facts is known here and left out."
+        f"{right} of {len(facts):,} facts as plausible as these were right in the rehearsal, which hid the "
+        f"{len(predictor.graph.valid):,} facts of valid; those are known here and left out. How many of these are "
+        "right depends on how much the graph lacks, which nothing in it says: of a complete graph none is."
     )
+
+
+def _way_to_know(run: Path, graph: Graph) -> str:
+    if not len(graph.valid):
+        return NOTHING_TO_HIDE
+    if set(graph.valid[:, 1].tolist()) <= set(graph.unseen_relations.tolist()):
+        return NOTHING_TO_FIND
+    return f"conjoin calibrate {run} rehearses it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
+from typer.core import TyperCommand
 
 from conjoin import signals
 from conjoin.errors import Stopped
@@ -57,6 +59,23 @@ Reading: TypeAlias = "ReadOptions"
 """What a verb takes as `reading` under `@reading_options`. A text: only type checkers load the class for it."""
 
 
+class OfOneGraph(TyperCommand):
+    """A verb that takes one graph, and says what to do with several files."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        from conjoin.errors import UsageError
+
+        ctx.allow_extra_args = True
+        left = super().parse_args(ctx, args)
+        if ctx.args and not ctx.resilient_parsing:
+            files = shlex.join([str(ctx.params.get("graph") or ctx.params.get("file")), *ctx.args])
+            raise UsageError(
+                f"{ctx.command_path} takes one graph, and these are {1 + len(ctx.args)} words: {files}. Several files "
+                f"are joined by `conjoin ingest {files} -o FOLDER`; then name the FOLDER"
+            )
+        return left
+
+
 def bytes_of(text: str) -> int:
     """A size such as 3GB, 512MiB or 1.5T in bytes."""
     import re
@@ -64,9 +83,10 @@ def bytes_of(text: str) -> int:
     from conjoin.errors import UsageError
 
     found = re.fullmatch(r"\s*([0-9]+\.?[0-9]*)\s*([kmgt]?)(i?)b?\s*", text.casefold())
-    if not found or not float(found[1]):
+    size = float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2] or " ") if found else 0.0
+    if not 0 < size < 2**63:
         raise UsageError(f"{text!r} is not an amount of memory: write 3GB, 512MiB or 1.5TB")
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2] or " "))
+    return int(size)
 
 
 @contextmanager

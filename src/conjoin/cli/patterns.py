@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import Watcher, emit, number, percent, say, show, show_table
+from conjoin.cli.screen import Watcher, emit, first_of, number, percent, say, show, show_table
 
 if TYPE_CHECKING:
     from conjoin.graph.portrait import Portrait
@@ -46,24 +46,17 @@ def patterns(
     if json:
         emit(found.to_json())
         return
-    counts = {**found.has, NONE: found.plain}
-    everything = sum(int(found.pairs[r]) for r in range(loaded.n_relations))
-    rows = [
-        (name, f"{int(flags.sum()):,}", f"{int(found.pairs[flags].sum()):,}", percent(_share(found, name, everything)))
-        for name, flags in counts.items()
-    ]
-    show_table(f"{loaded.name}: patterns of {loaded.n_relations:,} relations (they overlap)", HEADS, rows)
+    everything = int(found.pairs.sum())
+    rows = []
+    for name, flags in {**found.has, NONE: found.plain}.items():
+        pairs = int(found.pairs[flags].sum())
+        share = percent(pairs / everything if everything else None)
+        rows.append((name, f"{int(flags.sum()):,}", f"{pairs:,}", share))
+    heads = ("pattern", "relations", "pairs", "share")
+    show_table(f"{loaded.name}: patterns of {loaded.n_relations:,} relations (they overlap)", heads, rows)
     _show_relations(found, relations)
     _show_pairs(found, relations)
     _show_rules(found, relations)
-
-
-HEADS = ("pattern", "relations", "pairs", "share")
-
-
-def _share(found: Portrait, name: str, everything: int) -> float | None:
-    flags = found.has.get(name, found.plain)
-    return int(found.pairs[flags].sum()) / everything if everything else None
 
 
 def _show_relations(found: Portrait, lines: int) -> None:
@@ -84,7 +77,7 @@ def _show_relations(found: Portrait, lines: int) -> None:
         for r in often[:lines]
     ]
     heads = ("relation", "patterns", "kind", "pairs", "symmetric", "antisym.", "tree", "depth")
-    show_table(f"Relations{_of(lines, len(often))}: confidences", heads, rows, left=3)
+    show_table(f"Relations{first_of(lines, len(often))}: confidences", heads, rows, left=3)
 
 
 def _show_pairs(found: Portrait, lines: int) -> None:
@@ -101,7 +94,7 @@ def _show_pairs(found: Portrait, lines: int) -> None:
         ]
         if rows:
             heads = ("relation", "other", "support", "confidence")
-            show_table(title + _of(lines, len(pairs)), heads, rows, left=2)
+            show_table(title + first_of(lines, len(pairs)), heads, rows, left=2)
 
 
 def _show_rules(found: Portrait, lines: int) -> None:
@@ -119,11 +112,7 @@ def _show_rules(found: Portrait, lines: int) -> None:
     ]
     if rows:
         heads = ("first", "∘ second", "→ third", "support", "confidence", "coverage")
-        show_table("Compositions" + _of(lines, len(rules)), heads, rows, left=3)
-
-
-def _of(lines: int, everything: int) -> str:
-    return f" ({lines} of {everything:,})" if lines < everything else ""
+        show_table("Compositions" + first_of(lines, len(rules)), heads, rows, left=3)
 
 
 def synth(
@@ -146,6 +135,7 @@ def synth(
     conjoin synth dihedral --noise 0.1 -o my-planted-graph
     conjoin train "synthetic:dihedral(entities=120, noise=0.1, seed=0)" --form 5star-conj --rank 8
     """
+    from conjoin.graph.graph import SPLITS
     from conjoin.graph.split import write_split
     from conjoin.graph.synthetic import FAMILIES, Plan, plant
     from conjoin.graph.theory import recovery
@@ -160,7 +150,7 @@ def synth(
     planted = plant(Plan(family=family, entities=entities, noise=noise, seed=seed))
     measured = recovery(planted.theory, planted.graph)
     written = write_split(planted.graph, out, overwrite=overwrite) if out else None
-    counts = {split: len(planted.graph.triples(split)) for split in ("train", "valid", "test")}
+    counts = {split: len(planted.graph.triples(split)) for split in SPLITS}
     if json:
         emit(
             {

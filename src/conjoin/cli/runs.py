@@ -14,6 +14,7 @@ import typer
 from conjoin.cli import options as opt
 from conjoin.cli.held_out import held_apart
 from conjoin.cli.screen import Watcher, emit, number, say, show, show_table
+from conjoin.cli.settings import Given, settings_options
 from conjoin.cli.together import shared_among
 
 if TYPE_CHECKING:
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
 METRICS = {"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "mean_rank": "mean rank"}
 ALL_METRICS = {**METRICS, "adjusted_mean_rank_index": "AMRI", "questions": "questions"}
 """Names in JSON and heads of columns."""
-SPARSE = 10
-"""Training facts per entity below which a graph counts as sparse."""
 GROUPS = ("direction", "relation", "pattern", "cardinality", "degree")
 
 
+@settings_options
 @opt.reading_options
 def train(
     graph: opt.GraphArgument,
@@ -46,35 +46,7 @@ def train(
     settings_file: Annotated[
         Path | None, typer.Option("--settings", help="A TOML file of settings, as `conjoin tune` prints them.")
     ] = None,
-    rank: Annotated[int | None, typer.Option(help="Complex coordinates per entity.  [default: 100]")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the doubled training set.  [default: 50]")] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(help="Examples per step.  [default: a hundredth of all examples, 100 to 1000]"),
-    ] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate.  [default: 0.1]")] = None,
-    n3: Annotated[
-        float | None,
-        typer.Option(help="Weight of the cubic penalty.  [default: 0.05 with few facts per entity, else 0.01]"),
-    ] = None,
-    f2: Annotated[float | None, typer.Option(help="Weight of the quadratic penalty.  [default: 0]")] = None,
-    optimizer: Annotated[str | None, typer.Option(help="adagrad, adam or sgd.  [default: adagrad]")] = None,
-    initial_scale: Annotated[float | None, typer.Option(help="Deviation of the start.  [default: 0.001]")] = None,
-    precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16.  [default: fp32; bf16 on a GPU]")] = None,
-    validate_every: Annotated[int | None, typer.Option(help="Rank valid every n epochs.  [default: never]")] = None,
-    patience: Annotated[
-        int | None, typer.Option(help="Stop after n validations without a better MRR.  [default: never]")
-    ] = None,
-    negatives: Annotated[
-        int | None, typer.Option(help="Sample the softmax: so many entities stand for all.  [default: all]")
-    ] = None,
-    negatives_power: Annotated[
-        float | None, typer.Option(help="Draw them by (1 + number of facts)^power.  [default: 0, uniform]")
-    ] = None,
-    together: Annotated[
-        int | None,
-        typer.Option(help="Up to n answers of one question side by side: faster on a CPU.  [default: 1, as published]"),
-    ] = None,
+    given: Given,
     weights: Annotated[str, typer.Option(help="Which weights to report: last, or best on valid.")] = "last",
     seed: Annotated[int, typer.Option(help="Seed of the start and of the order of examples.")] = 0,
     device: opt.Device = None,
@@ -135,32 +107,14 @@ def train(
     known = before.settings if before else None
     chosen_form = form_of(form or (known.form if known else "5star-conj"), quotient=quotient, layout=layout)
     chosen = choose_device(device)
-    options = {
-        "rank": rank,
-        "epochs": epochs,
-        "batch": batch,
-        "lr": lr,
-        "n3": n3,
-        "f2": f2,
-        "optimizer": optimizer,
-        "initial_scale": initial_scale,
-        "precision": precision,
-        "validate_every": validate_every,
-        "patience": patience,
-        "negatives": negatives,
-        "negatives_power": negatives_power,
-        "together": together,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
     needed = {"validate_every": 1, "negatives": 1}  # what other options need may stand in a file that is not read yet
-    Recipe.from_mapping({**needed, **{name: value for name, value in given.items() if name != "rank"}})
+    Recipe.from_mapping({**needed, **given.recipe})
     with Watcher().watching() as watcher:
         loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
     loaded = held_apart(loaded, before, start, given=not Path(graph).is_file())
-    if n_unseen := len(loaded.unseen) + len(loaded.unseen_relations):
-        relations = f", {len(loaded.unseen_relations):,} of them relations," if len(loaded.unseen_relations) else ""
-        say(f"{loaded.name}: {n_unseen:,} names{relations} occur in no training fact: nothing is learned about them")
-    settings = {"rank": known.rank if known else 100} | settings_for(loaded, chosen_form, preset, settings_file) | given
+    _say_unseen(loaded)
+    rank = known.rank if known else 100
+    settings = {"rank": rank, **_settings(loaded, chosen_form, given, preset=preset, file=settings_file)}
     usual = usual_precision(chosen.device, chosen_form, negatives=settings.get("negatives", 0), processes=mesh.count)
     settings.setdefault("precision", usual)
     chosen_rank = settings.pop("rank")
@@ -204,6 +158,26 @@ def train(
         show_result(done)
 
 
+def _say_unseen(graph: Graph) -> None:
+    if n_unseen := len(graph.unseen) + len(graph.unseen_relations):
+        relations = f", {len(graph.unseen_relations):,} of them relations," if len(graph.unseen_relations) else ""
+        say(f"{graph.name}: {n_unseen:,} names{relations} occur in no training fact: nothing is learned about them")
+
+
+def _settings(graph: Graph, form: Form, given: Given, *, preset: str | None, file: Path | None) -> dict[str, Any]:
+    """The usual settings, over them those of a preset, of a file, and those that were typed."""
+    from conjoin.learn.presets import settings_for
+    from conjoin.learn.search import read_block
+
+    settings = settings_for(graph, form, named=preset)
+    if file:
+        found, others = read_block(file, graph.name, str(form))
+        settings |= found
+        if others:
+            say(f"{file}: these settings were found for {others}")
+    return settings | given.all
+
+
 def _refuse_too_large(run: Run, folder: Path, graph: Graph, *, device: Any, limit: str | None, processes: int) -> None:
     """Say what would fit instead of running out of memory hours later."""
     from conjoin.algebra.notation import parse
@@ -229,29 +203,6 @@ def _refuse_too_large(run: Run, folder: Path, graph: Graph, *, device: Any, limi
     free, held = free_bytes(device) // (1 if device.type == "cuda" else processes), held_bytes(device)
     available = left_of(opt.bytes_of(limit), held) if limit else free
     refuse_unless_fits(Sizes.of(graph), setting, available=available, held=held)
-
-
-def settings_for(graph: Graph, form: Form, preset: str | None, file: Path | None) -> dict[str, Any]:
-    """Settings for a graph: the usual ones, over them those of a preset, over them those of a file."""
-    from conjoin.learn.presets import preset as preset_settings
-    from conjoin.learn.search import read_block
-
-    settings: dict[str, Any] = {"epochs": 50, "batch": default_batch(2 * len(graph.train)), "n3": default_n3(graph)}
-    if preset:
-        settings |= preset_settings(preset, graph.name.casefold(), form)
-    if file:
-        settings |= read_block(file, graph.name, str(form))
-    return settings
-
-
-def default_batch(examples: int) -> int:
-    """A hundredth of the examples, 100 to 1000: small graphs need many steps, large ones full matrices."""
-    return min(1000, max(100, examples // 100))
-
-
-def default_n3(graph: Graph) -> float:
-    """Graphs with fewer facts than ten per entity need a strong penalty, dense ones a weak one (docs/own-graph.md)."""
-    return 0.05 if len(graph.train) < SPARSE * graph.n_entities else 0.01
 
 
 def train_report(done: RunFolder) -> dict[str, Any]:

@@ -171,5 +171,10 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"
 
 
+def first_of(lines: int, everything: int) -> str:
+    """Behind the title of a table that shows only its first lines."""
+    return f" ({lines} of {everything:,})" if lines < everything else ""
+
+
 def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"

@@ -1,4 +1,4 @@
-"""Verbs about studies: study run, study status, study report; study plan is in planning.py."""
+"""Verbs about studies: study run, study status, study report; study plan is in study_plan.py."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def run_study(
             until=time.monotonic() + 60 * max_minutes if max_minutes is not None else math.inf,
             stop=stop,
             seconds=lambda each: screen.guess.seconds(each.cell, done=each.epochs) if whole_runs else None,
-            command=lambda cell: command(study, cell),
+            command=lambda cell: command(Path(study.name) if study.is_absolute() else study, cell),
             begin=screen.begin,
         )
         outcomes: list[Outcome] = []
@@ -219,10 +219,9 @@ def _estimator(study: Study, root: Path, device: str | None) -> Estimator:
 
 
 def command(study: Path, cell: Cell) -> str:
-    """What does just this run again, without the folders of this machine."""
+    """What does just this run again."""
     part = f"dataset={cell.dataset},row={cell.row.name}"
-    file = study.name if study.is_absolute() else str(study)
-    return shlex.join(["conjoin", "study", "run", file, "--only", part, "--seeds", str(cell.seed)])
+    return shlex.join(["conjoin", "study", "run", str(study), "--only", part, "--seeds", str(cell.seed)])
 
 
 def _say_absent(standings: Iterable[Standing]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,6 +80,7 @@ def tune(
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text + "\n", encoding="utf-8")
+        say(f"Train with it: {shlex.join(['conjoin', 'train', graph, '--form', form, '--settings', str(out)])}")
     if json:
         settings: dict[str, Any] = {**winner.settings, "epochs": winner.epoch}
         emit(

@@ -22,6 +22,7 @@ FACTS = 2_000
 HEADS = 20
 """Heads with most facts among which an entity to draw is chosen."""
 
+KNOWN = (ComplEx.apply, FiveStar.apply, Pair.apply)
 Drawn = Literal["trained", "mobius"]
 
 
@@ -35,6 +36,10 @@ class Reading:
 
 def reading_of(form: Form, *, as_mobius: bool = False) -> Reading:
     """How a relation of this form is a Möbius map, if it is one."""
+    if type(form).apply not in KNOWN:
+        return Reading(None, f"{form.family} has a formula of its own, which is not known to be a Möbius map.")
+    if not form.heads_as_tails:
+        return Reading(None, "Heads are read in another layout than tails: what a relation makes of one is no entity.")
     match form:
         case FiveStar(quotient="mobius"):
             return Reading("trained", "The model adds 0.001 to |c h + d|²; drawn is the map without it.")
@@ -48,7 +53,7 @@ def reading_of(form: Form, *, as_mobius: bool = False) -> Reading:
             return Reading("trained", "x → a x: multiplication, which keeps 0 and ∞ in place.")
         case Pair():
             return Reading("trained", "The ratio h1/h2 of a pair of coordinates moves by (a x + b)/(c x + d).")
-    return Reading(None, f"{form.family} is not a Möbius map.")
+    raise AssertionError(f"{form.family} has the formula of a family, and is of none")
 
 
 class Moves:
@@ -62,7 +67,7 @@ class Moves:
                 f" Add --as-mobius to draw the Möbius map of the same a, b, c, d, or train with --form {_name(model)}"
                 " --quotient mobius."
             )
-            raise UsageError(self.reading.note + (way_out if isinstance(model.form, FiveStar) else ""))
+            raise UsageError(self.reading.note + (way_out if type(model.form).apply is FiveStar.apply else ""))
 
     def __len__(self) -> int:
         form = self.model.form

@@ -159,7 +159,7 @@ class Scene:
         }
 
 
-def circle(centre: Reals, radius: float = RADIUS) -> Reals:
+def circle(centre: Reals) -> Reals:
     """A closed circle on the sphere around a point of it, (CORNERS + 1, 3)."""
     other = np.eye(3)[np.argmin(np.abs(centre))]
     first = np.cross(centre, other)
@@ -167,7 +167,7 @@ def circle(centre: Reals, radius: float = RADIUS) -> Reals:
     second = np.cross(centre, first)
     angle = np.linspace(0, 2 * np.pi, CORNERS + 1)[:, None]
     around = np.cos(angle) * first + np.sin(angle) * second
-    return np.asarray(np.cos(radius) * centre + np.sin(radius) * around)
+    return np.asarray(np.cos(RADIUS) * centre + np.sin(RADIUS) * around)
 
 
 def thinned(way: Reals) -> Reals:

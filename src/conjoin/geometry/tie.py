@@ -74,7 +74,7 @@ def transformed(
         raise UsageError(f"{run} is a {model.form.family}: this figure is about ComplEx and its tied forms")
     if coordinate is not None and not 0 <= coordinate < half:
         raise UsageError(f"coordinates come in pairs i and i + {half}: choose i from 0 to {half - 1}")
-    e = int(np.bincount(graph.train[:, [0, 2]].ravel()).argmax()) if entity is None else entity
+    e = int(graph.degrees().argmax()) if entity is None else entity
     with torch.no_grad():
         slots = model.form.unfold(model.relations.double().cpu())
         heads = model.form.head(model.entities.weight.double().cpu())

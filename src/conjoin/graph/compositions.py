@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.errors import NotInstalled
 from conjoin.graph.graph import Graph, Ids
-from conjoin.graph.patterns import Reals, all_links, join
+from conjoin.graph.patterns import Reals, all_links, join, scipy_sparse
 
 AT_ONCE = 4_000_000
 """Paths held in memory at a time."""
@@ -177,7 +176,7 @@ def _reached(links: Ids, pairs: Ids, most: Reals, graph: Graph) -> Ids:
 
     One entity y in the middle alone connects (ways in) × (ways out) different pairs, which settles most paths.
     """
-    sparse = _sparse()
+    sparse = scipy_sparse()
     n, r = graph.n_entities, graph.n_relations
     both = np.concatenate([links, np.stack([links[:, 2], links[:, 1] + r, links[:, 0]], axis=1)])
     leaving = sparse.csc_matrix((np.ones(len(both), dtype=np.int64), (both[:, 0], both[:, 1])), shape=(n, 2 * r))
@@ -207,11 +206,3 @@ def _reached(links: Ids, pairs: Ids, most: Reals, graph: Graph) -> Ids:
         product = matrix(int(first[i])) @ matrix(int(second[i]))
         reached[i] = product.nnz - np.count_nonzero(product.diagonal())
     return reached
-
-
-def _sparse() -> Any:
-    try:
-        import scipy.sparse
-    except ImportError as error:
-        raise NotInstalled("scipy", "study", "finding relation patterns") from error
-    return scipy.sparse

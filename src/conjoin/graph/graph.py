@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -20,8 +21,12 @@ from conjoin.graph.packed import PackedNames, SortedIndex
 Ids = npt.NDArray[np.int64]
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+HeldOut = Literal["valid", "test"]
+HELD_OUT: tuple[HeldOut, ...] = ("valid", "test")
 PLACES = ("head", "relation", "tail")
 FEW = 20_000
+LISTED = 12
+"""Names that are all told where one is not among them."""
 CHUNK = 1 << 20
 KNOWN_AT_ONCE = 1 << 21
 """Triples up to which all known answers are sorted for a ranking, which takes 170 bytes each."""
@@ -103,7 +108,13 @@ class Vocabulary:
             choices = ", ".join(self.names[i] for i in matches[:5])
             way_out = f"{len(matches)} have that label: use one of the names {choices}."
             raise unknown(self.kind, word, [], way_out=way_out)
-        raise unknown(self.kind, word, self._near(word))
+        raise unknown(self.kind, word, self._near(word), if_none_is_close=self._where_to_look(word))
+
+    def _where_to_look(self, word: str) -> str:
+        if len(self.names) <= LISTED:
+            return f"There are {', '.join(map(self.label, range(len(self.names))))}."
+        among = " --relations" if self.kind == "relation" else ""
+        return f"`conjoin find RUN {shlex.quote(word)}{among}` finds names by a part."
 
     def _near(self, word: str) -> list[str]:
         """Names and labels to compare a misspelt word with: all, or in a large vocabulary those that begin alike."""
@@ -135,6 +146,8 @@ class Graph:
     Graph(graph: 4 entities, 1 relations, 2 / 1 / 1 triples)
     >>> graph.n_entities, graph.n_relations, graph.triples("valid").tolist()
     (4, 1, [[0, 0, 2]])
+    >>> len(graph.everything()), graph.degrees().tolist(), graph.names(0, 0, 1), graph.label(0, 0, 1)
+    (4, [1, 2, 1, 0], ('a', 'r', 'b'), 'a r b')
     >>> graph.queries("valid").tolist()
     [[0, 0, 2], [2, 1, 0]]
     >>> graph.known.tails_of(0, 0).tolist(), graph.unseen.tolist(), len(graph.checksum)
@@ -176,6 +189,22 @@ class Graph:
             raise unknown("split", split, SPLITS, way_out="Splits are train, valid and test.")
         return {"train": self.train, "valid": self.valid, "test": self.test}[split]
 
+    def everything(self) -> Ids:
+        """The (n, 3) ids of all splits: train, then valid, then test."""
+        return np.concatenate([self.train, self.valid, self.test])
+
+    def names(self, h: int, r: int, t: int) -> tuple[str, str, str]:
+        """The names of a triple."""
+        return self.entities.names[h], self.relations.names[r], self.entities.names[t]
+
+    def label(self, h: int, r: int, t: int) -> str:
+        """A triple as a person reads it."""
+        return f"{self.entities.label(h)} {self.relations.label(r)} {self.entities.label(t)}"
+
+    def degrees(self) -> Ids:
+        """How many training triples each entity (n_entities,) is an end of; a self-loop counts twice."""
+        return np.bincount(self.train[:, [0, 2]].ravel(), minlength=self.n_entities)
+
     def queries(self, split: Split) -> Ids:
         """Both directions as tail questions, shape (2n, 3): (h, r, t) first, then (t, r + n_relations, h)."""
         return reciprocal(self.triples(split), self.n_relations)
@@ -183,8 +212,7 @@ class Graph:
     @cached_property
     def known(self) -> Known:
         """Every answer that is true in train, valid or test, for the queries of both directions."""
-        everything = np.concatenate([self.train, self.valid, self.test])
-        return Known.from_queries(reciprocal(everything, self.n_relations), n_relations=2 * self.n_relations)
+        return Known.from_queries(reciprocal(self.everything(), self.n_relations), n_relations=2 * self.n_relations)
 
     def known_of(self, split: Split) -> Known:
         """`known`, less the queries that this split does not ask where the graph is too large to sort them all."""
@@ -309,7 +337,8 @@ def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
         found = [list(part.iloc[:, i]) for i in range(min(3, part.shape[1]))]
     elif hasattr(part, "columns") and hasattr(part, "__getitem__"):
         found = [list(part[column]) for column in list(part.columns)[:3]]
-    elif isinstance(part, np.ndarray):
+    elif hasattr(part, "__array__"):
+        part = np.asarray(part)
         if part.ndim != 2 or part.shape[1] != 3:
             raise GraphError(f"an array of triples has shape (n, 3), this one has {part.shape}")
         found = [part[:, i].tolist() for i in range(3)]
@@ -323,7 +352,7 @@ def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
 
 def _rows_to_columns(rows: Sequence[Any]) -> list[list[Any]]:
     for number, row in enumerate(rows, start=1):
-        if isinstance(row, str | bytes) or not hasattr(row, "__len__") or len(row) != 3:
+        if isinstance(row, str | bytes | Mapping | Set) or not hasattr(row, "__len__") or len(row) != 3:
             raise GraphError(f"triple {number} is {row!r}: expected (head, relation, tail)")
     return [list(column) for column in zip(*rows, strict=True)]
 
@@ -344,7 +373,8 @@ def _spelled(value: Any) -> str:
     try:
         if value is None or value != value:  # noqa: PLR0124 (so differ only NaN and NaT)
             return ""
-        return value.decode() if isinstance(value, bytes) else str(value)
+        plain = value.item() if hasattr(value, "item") else value  # 5 instead of tensor(5)
+        return plain.decode() if isinstance(plain, bytes) else str(plain)
     except UnicodeDecodeError as error:
         raise GraphError(f"the name {value!r} is not valid UTF-8: {error.reason}") from error
     except (TypeError, ValueError):

@@ -15,13 +15,11 @@ hierarchy however well it is ordered. Self-loops take no part.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from conjoin.errors import NotInstalled
 from conjoin.graph.graph import Graph, Ids
-from conjoin.graph.patterns import Flags, Reals, all_links
+from conjoin.graph.patterns import Flags, Reals, all_links, scipy_sparse
 
 DEEPEST = 64
 """Longer chains are not followed: a depth of 64 means at least that."""
@@ -70,7 +68,7 @@ def _places(links: Ids, n: int) -> tuple[Ids, Ids, Ids]:
 
 def _components(source: Ids, target: Ids, n: int) -> Ids:
     """The strongly connected component of every place: two places on one cycle have the same."""
-    sparse = _scipy_sparse()
+    sparse = scipy_sparse()
     matrix = sparse.csr_matrix((np.ones(len(source), dtype=np.int8), (source, target)), shape=(n, n))
     found = sparse.csgraph.connected_components(matrix, directed=True, connection="strong")[1]
     return np.asarray(found, dtype=np.int64)
@@ -88,12 +86,3 @@ def _depth(source: Ids, target: Ids, relation: Ids, n_relations: int) -> Ids:
         left = entered[source]
         source, target, relation = source[left], target[left], relation[left]
     return depth
-
-
-def _scipy_sparse() -> Any:
-    try:
-        import scipy.sparse
-        import scipy.sparse.csgraph
-    except ImportError as error:
-        raise NotInstalled("scipy", "study", "finding relation patterns") from error
-    return scipy.sparse

@@ -66,7 +66,7 @@ def parts_of(n_triples: int, *, valid: float | int, test: float | int) -> list[P
 def _asked(size: float | int, name: str, n_triples: int) -> float:
     """How many triples a size stands for, before rounding."""
     if isinstance(size, int) and size >= 0:
-        return size
+        return min(size, n_triples)
     if isinstance(size, float) and 0 <= size < 1:
         return size * n_triples
     raise UsageError(f"{name} is {size!r}: give a share from 0 to below 1 (a float) or a number of triples (an int)")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.graph.graph import SPLITS, Graph, Ids
+from conjoin.errors import NotInstalled
+from conjoin.graph.graph import Graph, Ids
 
 Flags = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.float64]
@@ -43,6 +45,11 @@ class Mirrors:
     def __len__(self) -> int:
         return len(self.relation)
 
+    def between_two(self) -> Mirrors:
+        """Without those of a relation with itself."""
+        two = self.relation != self.other
+        return Mirrors(self.relation[two], self.other[two], self.support[two], self.confidence[two])
+
 
 @dataclass(frozen=True, eq=False)
 class Leaks:
@@ -74,7 +81,7 @@ def distinct(triples: Ids) -> Ids:
 
 def all_links(graph: Graph) -> Ids:
     """The distinct triples of all splits without self-loops, sorted by head, relation and tail."""
-    everything: Ids = distinct(np.concatenate([graph.triples(split) for split in SPLITS]))
+    everything: Ids = distinct(graph.everything())
     linked: Ids = everything[everything[:, 0] != everything[:, 2]]
     return linked
 
@@ -101,9 +108,7 @@ def find_mirrors(graph: Graph, *, confidence: float = MIRROR_CONFIDENCE, support
 
 def find_copies(graph: Graph, *, confidence: float = MIRROR_CONFIDENCE, support: int = MIRROR_SUPPORT) -> Mirrors:
     """Pairs of different relations that hold the same pairs (h, t), among all triples of the graph."""
-    found = _matches(graph, 0, 2, confidence=confidence, support=support)
-    other = found.relation != found.other
-    return Mirrors(found.relation[other], found.other[other], found.support[other], found.confidence[other])
+    return _matches(graph, 0, 2, confidence=confidence, support=support).between_two()
 
 
 def _matches(graph: Graph, head: int, tail: int, *, confidence: float, support: int) -> Mirrors:
@@ -152,6 +157,16 @@ def _distinct_ends(end: Ids, relation: Ids, n_relations: int) -> Ids:
     """How many different entities stand at one end of each relation."""
     seen = np.unique(end * n_relations + relation)
     return np.bincount(seen % max(n_relations, 1), minlength=n_relations)
+
+
+def scipy_sparse() -> Any:
+    """The part of an optional package that some patterns are found with."""
+    try:
+        import scipy.sparse
+        import scipy.sparse.csgraph
+    except ImportError as error:
+        raise NotInstalled("scipy", "study", "finding relation patterns") from error
+    return scipy.sparse
 
 
 def join(left: Ids, right: Ids) -> tuple[Ids, Ids]:

@@ -188,10 +188,6 @@ def portray(graph: Graph, thresholds: Thresholds = USUAL) -> Portrait:
     links = all_links(graph)
     pairs = np.bincount(links[:, 1], minlength=graph.n_relations)
     mirrored = find_mirrors(graph, confidence=thresholds.confidence, support=thresholds.support)
-    other = mirrored.relation != mirrored.other
-    inverses = Mirrors(
-        mirrored.relation[other], mirrored.other[other], mirrored.support[other], mirrored.confidence[other]
-    )
     symmetric, antisymmetric = _reversals(graph, links, pairs)
     return Portrait(
         graph=graph,
@@ -199,7 +195,7 @@ def portray(graph: Graph, thresholds: Thresholds = USUAL) -> Portrait:
         pairs=pairs,
         symmetric=symmetric,
         antisymmetric=antisymmetric,
-        inverses=inverses,
+        inverses=mirrored.between_two(),
         copies=find_copies(graph, confidence=thresholds.confidence, support=thresholds.support),
         compositions=find_compositions(graph, confidence=thresholds.composition, support=thresholds.support),
         hierarchy=measure_hierarchy(graph),

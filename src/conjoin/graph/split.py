@@ -16,8 +16,7 @@ import numpy as np
 
 from conjoin.errors import GraphError, UsageError
 from conjoin.graph.files.columns import is_header
-from conjoin.graph.files.folder import SPLIT_NAMES
-from conjoin.graph.files.source import AnyPath, split_name
+from conjoin.graph.files.source import SPLIT_NAMES, AnyPath, split_name
 from conjoin.graph.files.store import STORED
 from conjoin.graph.graph import SPLITS, Graph
 from conjoin.graph.holdout import bands, digests, hold_out, parts_of, split_notes
@@ -62,7 +61,7 @@ def split_graph(graph: Graph, *, valid: float | int, test: float | int, seed: in
     >>> parts.train.shape, parts.valid.shape, parts.test.shape
     ((34, 3), (4, 3), (2, 3))
     """
-    everything = np.concatenate([graph.triples(split) for split in SPLITS])
+    everything = graph.everything()
     triples = distinct(everything)
     parts = parts_of(len(triples), valid=valid, test=test)
     hold_out(
@@ -152,8 +151,8 @@ def _why_not_lines(graph: Graph) -> str:
             if BREAKS.search(name):
                 return f"the {vocabulary.kind} {name!r} would break a tab-separated line"
     for split in SPLITS:
-        for head, relation, tail in graph.triples(split)[:1].tolist():
-            cells = (graph.entities.names[head], graph.relations.names[relation], graph.entities.names[tail])
+        for triple in graph.triples(split)[:1].tolist():
+            cells = graph.names(*triple)
             if is_header(cells):
                 return f"the first triple of {split} {cells} would be taken for a header"
     return ""

@@ -186,7 +186,7 @@ def survey(graph: Graph) -> Survey:
 
 
 def _degrees(graph: Graph) -> Degrees:
-    degree = np.bincount(graph.train[:, [0, 2]].ravel(), minlength=graph.n_entities)
+    degree = graph.degrees()
     once = Measure(int((degree == 1).sum()), graph.n_entities, "entities that stand in exactly one training triple")
     if not len(degree):
         return Degrees(0, 0.0, 0.0, 0, once)
@@ -225,7 +225,7 @@ def _mirror_rows(graph: Graph, mirrors: Mirrors) -> tuple[MirrorRow, ...]:
 
 def _repeats(graph: Graph) -> Repeats:
     train, valid, test = codes(graph.train, graph.valid, graph.test)
-    everything = np.concatenate([graph.triples(split) for split in SPLITS])
+    everything = graph.everything()
 
     def within(part: Ids, split: str) -> Measure:
         definition = f"lines of {split} that repeat an earlier line of {split}"

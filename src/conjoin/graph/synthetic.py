@@ -34,6 +34,7 @@ TURNS = 6
 TREES = 5
 WINDOW = 4
 """A child's parent is one of the last so many of its tree: trees become deep."""
+MOST = 2**31 - 1
 FEWEST = 100
 _TEXT = re.compile(r"(?P<family>[\w-]+)\s*(?:\(\s*(?P<body>[^()]*?)\s*\))?")
 
@@ -54,6 +55,8 @@ class Plan:
             raise UsageError(
                 f"entities = {self.entities} is too small: with fewer than {FEWEST} chance plants patterns"
             )
+        if self.entities > MOST:
+            raise UsageError(f"that many entities are too many: a graph made so has at most {MOST}")
         if not 0 <= self.noise <= 1:
             raise UsageError(f"noise = {self.noise} is a share: from 0 to 1")
 

@@ -30,15 +30,15 @@ class Negatives:
         self.cumulative: Tensor | None = None
         self.log_q: Tensor | None = None
         if recipe.negatives_power:
-            facts = np.bincount(graph.train[:, [0, 2]].ravel(), minlength=graph.n_entities)
+            facts = graph.degrees()
             log_weight = recipe.negatives_power * np.log1p(facts)
             self.cumulative = torch.from_numpy(np.exp(log_weight - log_weight.max()).cumsum())
             self.log_q = torch.from_numpy(log_weight).to(device, torch.get_default_dtype())
 
     def draw(self, targets: Tensor, source: torch.Generator) -> Sample:
         """A sample for a batch with these targets."""
-        strips = torch.arange(self.count, dtype=torch.float64)
-        strips += torch.rand(self.count, dtype=torch.float64, generator=source)
+        strips = torch.arange(self.count, dtype=torch.float64, device="cpu")
+        strips += torch.rand(self.count, dtype=torch.float64, generator=source, device="cpu")
         if self.cumulative is None:
             ids = (strips * (self.entities / self.count)).long()
         else:

@@ -16,7 +16,7 @@ def order_of(queries: Tensor, together: int, source: torch.Generator) -> Tensor:
     >>> queries[order_of(queries, 2, torch.Generator().manual_seed(0)), 0].tolist() in ([0, 0, 2, 2], [2, 2, 0, 0])
     True
     """
-    order = torch.randperm(len(queries), generator=source)
+    order = torch.randperm(len(queries), generator=source, device="cpu")
     if together == 1 or not len(order):
         return order
     asked = queries[:, 0].long() * (int(queries[:, 1].max()) + 1) + queries[:, 1].long()
@@ -24,7 +24,7 @@ def order_of(queries: Tensor, together: int, source: torch.Generator) -> Tensor:
     by_question = order[torch.argsort(asked[order], stable=True)]
     _, count = torch.unique_consecutive(asked[by_question], return_counts=True)
     first = torch.repeat_interleave(count.cumsum(0) - count, count)
-    begins = (torch.arange(len(order)) - first) % together == 0
+    begins = (torch.arange(len(order), device="cpu") - first) % together == 0
     group = begins.cumsum(0) - 1
-    place = torch.randperm(int(group[-1]) + 1, generator=source)
+    place = torch.randperm(int(group[-1]) + 1, generator=source, device="cpu")
     return by_question[torch.argsort(place[group], stable=True)]

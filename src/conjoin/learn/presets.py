@@ -1,4 +1,4 @@
-"""Presets: settings by name, for a dataset and a form."""
+"""Settings for a graph and a form: the usual ones, and presets by name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import Any
 
 from conjoin.algebra.forms import FiveStar, Form
 from conjoin.errors import UnknownName, unknown
+from conjoin.graph.graph import Graph
+
+SPARSE = 10
+"""Training facts per entity below which a graph counts as sparse."""
 
 
 def preset(name: str, dataset: str, form: Form) -> dict[str, Any]:
@@ -31,3 +35,21 @@ def preset(name: str, dataset: str, form: Form) -> dict[str, Any]:
 @cache
 def _presets() -> dict[str, Any]:
     return tomllib.loads(resources.files("conjoin.learn").joinpath("presets.toml").read_text(encoding="utf-8"))
+
+
+def settings_for(graph: Graph, form: Form, *, named: str | None = None) -> dict[str, Any]:
+    """Settings for a graph: the usual ones, over them those of the preset `named`."""
+    settings: dict[str, Any] = {"epochs": 50, "batch": usual_batch(2 * len(graph.train)), "n3": usual_n3(graph)}
+    if named:
+        settings |= preset(named, graph.name.casefold(), form)
+    return settings
+
+
+def usual_batch(examples: int) -> int:
+    """A hundredth of the examples, 100 to 1000: small graphs need many steps, large ones full matrices."""
+    return min(1000, max(100, examples // 100))
+
+
+def usual_n3(graph: Graph) -> float:
+    """Graphs with fewer facts than ten per entity need a strong penalty, dense ones a weak one (docs/own-graph.md)."""
+    return 0.05 if len(graph.train) < SPARSE * graph.n_entities else 0.01

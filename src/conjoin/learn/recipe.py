@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -20,6 +19,10 @@ PRECISIONS: dict[str, str] = {
     "bf16": "products with 7-bit mantissas, float32 sums and weights: what `conjoin train` takes on those cards; on "
     "a CPU that has them, for gradients only",
 }
+MOST = 2**31 - 1
+"""Of any count: more than a training can do, and what every array of numbers can hold."""
+LARGEST = 3.4e38
+"""Of any real setting: what float32 weights can be multiplied by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +65,14 @@ class Recipe:
         for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise UsageError(f"{name} = {getattr(self, name)} is too small: it is at least {least}")
+            if getattr(self, name) > MOST:
+                raise UsageError(f"{name} is too large: it is at most {MOST}")
         for name in ("lr", "initial_scale"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise UsageError(f"{name} = {getattr(self, name)} must be positive and finite")
+            if not 0 < getattr(self, name) < LARGEST:
+                raise UsageError(f"{name} = {getattr(self, name)} must be positive and finite, below {LARGEST:.2g}")
         for name in ("n3", "f2", "negatives_power"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise UsageError(f"{name} = {getattr(self, name)} must be finite and not negative")
+            if not 0 <= getattr(self, name) < LARGEST:
+                raise UsageError(f"{name} = {getattr(self, name)} must be finite and not negative, below {LARGEST:.2g}")
         if self.optimizer not in OPTIMIZERS:
             raise unknown("optimizer", self.optimizer, OPTIMIZERS, way_out=f"Choose from {', '.join(OPTIMIZERS)}.")
         if self.precision not in PRECISIONS:
@@ -94,4 +99,7 @@ def _plain(name: str, value: Any, wanted: type) -> Any:
     allowed: type = {int: Integral, float: Real, str: str}[wanted]
     if not isinstance(value, allowed) or isinstance(value, bool):
         raise UsageError(f"{name} = {value!r} should be of type {wanted.__name__}")
-    return wanted(value)
+    try:
+        return wanted(value)
+    except OverflowError as error:
+        raise UsageError(f"{name} is too large: it is below {LARGEST:.2g}") from error

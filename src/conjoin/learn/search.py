@@ -137,21 +137,25 @@ def _toml(value: Any) -> str:
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
-def read_block(path: Path, graph: str, form: str) -> dict[str, Any]:
+def read_block(path: Path, graph: str, form: str) -> tuple[dict[str, Any], str]:
     """The settings in a file: rank and a recipe's keys at its top, or [settings.GRAPH.NAME] as a search prints them.
 
-    With several blocks it is the one of this graph whose name is the form's.
+    With several blocks it is the one of this graph whose name is the form's. A single one serves any graph and form:
+    where it was found for others, these are told too.
     """
-    tables = read_toml(path)
+    tables, wanted = read_toml(path), short(parse(form))
     if "settings" not in tables:
-        return tables
-    blocks = {(about, name): block for about, named in tables["settings"].items() for name, block in named.items()}
-    fitting = [
-        block
-        for (about, name), block in blocks.items()
-        if len(blocks) == 1 or (same_name(about, graph) and name == short(parse(form)))
-    ]
-    if len(fitting) != 1:
+        return tables, ""
+    try:
+        blocks = {
+            (about, name): dict(block) for about, named in tables["settings"].items() for name, block in named.items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: settings stand in [settings.GRAPH.FORM], as `conjoin tune` prints them") from error
+    fitting = [key for key in blocks if same_name(key[0], graph) and key[1] == wanted]
+    chosen = fitting or ([*blocks] if len(blocks) == 1 else [])
+    if len(chosen) != 1:
         known = ", ".join(f"{about} {name}" for about, name in blocks)
-        raise UsageError(f"{path} has no settings for {short(parse(form))} on {graph}; it has them for {known}")
-    return dict(fitting[0])
+        raise UsageError(f"{path} has no settings for {wanted} on {graph}; it has them for {known or 'nothing'}")
+    about, name = chosen[0]
+    return blocks[about, name], "" if fitting else f"{name} on {about}"

@@ -50,7 +50,7 @@ from torch.futures import Future
 from conjoin.errors import RunError
 from conjoin.files import make_folder, read_sealed, sha256_of, sync_folder, write_sealed
 from conjoin.learn.train import Progress, Training
-from conjoin.learn.weights import TABLE, check_state
+from conjoin.learn.weights import TABLE, check_state, state_of
 from conjoin.processes import current, together
 
 INDEX = "index.json"
@@ -150,11 +150,8 @@ def _tensor(place: Any) -> Tensor:
 
 
 def _state(training: Training) -> dict[str, Any]:
-    """All that continuing needs, by the names that a checkpoint in one file has."""
-    tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
-    tensors |= {f"best.{name}": tensor for name, tensor in training.best_weights.items()}
-    tensors |= {f"optimizer.{name}": tensor for name, tensor in training.step.optimizer.remembered()}
-    return {name: _as_rows(training, name, tensor) for name, tensor in tensors.items()}
+    """All that continuing needs, as this process holds it."""
+    return {name: _as_rows(training, name, tensor) for name, tensor in state_of(training).items()}
 
 
 def _places(training: Training, stored: Mapping[str, Any]) -> dict[str, Any]:

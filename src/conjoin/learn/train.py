@@ -88,6 +88,10 @@ class Training(Iterator[Epoch]):
         if not len(graph.train):
             raise UsageError(f"{graph.name} has no training triples")
         model.check_graph(graph.name, n_entities=graph.n_entities, n_relations=graph.n_relations)
+        if model.entities.weight.requires_grad != model.relations.requires_grad:
+            raise UsageError(
+                "training changes entities and relations alike, and one of the two is frozen: model.requires_grad_()"
+            )
         if recipe.validate_every and not len(graph.valid):
             raise UsageError(
                 f"{graph.name} has no validation triples: leave out validate_every, "
@@ -115,7 +119,7 @@ class Training(Iterator[Epoch]):
             raise StopIteration
         number = self.progress.epoch + 1
         synchronize(self.model.device)
-        with matmul_precision(self.recipe.precision), self.threads(), self._clock():
+        with matmul_precision(self.recipe.precision), self.threads(), torch.enable_grad(), self._clock():
             loss, penalty = self._pass(number)
         epoch = Epoch(number, loss, penalty, self.progress.seconds)
         every = self.recipe.validate_every

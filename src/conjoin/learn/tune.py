@@ -35,6 +35,8 @@ FIRST = 5
 """Trials that are never cut short: there is nothing to compare them with."""
 PUT_BACK = "put back"
 """The mark of a trial that was stopped and waits to be done again under another number."""
+ATTEMPTS = 5
+"""How often a storage is opened before its errors count."""
 NO_FAULT = (Diverged, MemoryError, torch.OutOfMemoryError)
 """What settings can bring about; any other error ends the search."""
 
@@ -189,11 +191,11 @@ def _opened(graph: Graph, search: Search) -> optuna.Study:
     return study
 
 
-def _patiently(create: Callable[[], optuna.Study], *, times: int = 5) -> optuna.Study:
+def _patiently(create: Callable[[], optuna.Study]) -> optuna.Study:
     """Workers that start together may both create the tables; the one that comes second tries again."""
     import sqlalchemy
 
-    for _ in range(times - 1):
+    for _ in range(ATTEMPTS - 1):
         try:
             return create()
         except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.IntegrityError):

@@ -32,7 +32,7 @@ class RowUpdate:
 
     def tile(self, start: int, gradient: Tensor) -> None:
         """Change the rows from `start` on."""
-        low, high = torch.searchsorted(self._waiting, torch.tensor([start, start + len(gradient)]).to(self._waiting))
+        low, high = torch.searchsorted(self._waiting, self._waiting.new_tensor([start, start + len(gradient)]))
         self._gradient[low:high] = gradient[self._waiting[low:high] - start]
         self._change([table[start : start + len(gradient)] for table in self._tables()], gradient)
 

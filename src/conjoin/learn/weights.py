@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from conjoin.errors import RunError
-from conjoin.files import SEAL, proper, replacing
+from conjoin.files import SEAL, broken_seal, proper, replacing
 from conjoin.learn.optimizer import SLOTS
 from conjoin.learn.train import Progress, Training
 from conjoin.model.model import Model
@@ -97,7 +97,7 @@ def load_model(path: Path, model: Model) -> None:
                 else:
                     model.relations.detach()[start : start + size] = block
     if seal != digest.hexdigest():
-        raise RunError(f"{path} is damaged: its content does not fit its own checksum; delete the folder and run again")
+        raise broken_seal(path)
 
 
 def _header(tensors: Mapping[str, Any], words: Mapping[str, Any]) -> bytes:
@@ -145,7 +145,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         seal = words.pop(SEAL)
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     if seal != _digest(tensors, words):
-        raise RunError(f"{path} is damaged: its content does not fit its own checksum; delete the folder and run again")
+        raise broken_seal(path)
     return tensors, words
 
 
@@ -162,12 +162,17 @@ def save_checkpoint(path: Path, training: Training, *, words: Mapping[str, Any] 
 
     More `words` are kept with it and given back by `load_checkpoint`.
     """
-    tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
-    tensors |= {f"best.{name}": tensor for name, tensor in training.best_weights.items()}
-    tensors |= {f"optimizer.{name}": tensor for name, tensor in training.step.optimizer.remembered()}
+    tensors = state_of(training)
     if training.costs:
         tensors["costs"] = torch.stack(training.costs)
     save_tensors(path, tensors, {**(words or {}), "progress": asdict(training.progress)})
+
+
+def state_of(training: Training) -> dict[str, Tensor]:
+    """Weights, best weights and optimiser state, by the names that they have in every kind of checkpoint."""
+    tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
+    tensors |= {f"best.{name}": tensor for name, tensor in training.best_weights.items()}
+    return tensors | {f"optimizer.{name}": tensor for name, tensor in training.step.optimizer.remembered()}
 
 
 def saved_epoch(path: Path) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
+from operator import index
 
 import torch
 from torch import Tensor
@@ -23,11 +24,13 @@ multiple of sixteen rows the first numbers do not depend on how many are drawn."
 
 def normal_rows(start: int, stop: int, width: int, *, seed: int, stream: str, scale: float) -> Tensor:
     """Rows start:stop of the endless table `stream`: N(0, 1) · scale, float32, shape (stop - start, width)."""
-    rows = torch.empty(stop - start, width)
+    rows = torch.empty(stop - start, width, dtype=torch.float32, device="cpu")
     for block in range(start // BLOCK, -(-stop // BLOCK)):
         first = block * BLOCK
         wanted = min(BLOCK, stop - first)
-        drawn = torch.randn(-(-wanted // GRAIN) * GRAIN, width, generator=generator(seed, stream, block))[:wanted]
+        count = -(-wanted // GRAIN) * GRAIN
+        source = generator(seed, stream, block)
+        drawn = torch.randn(count, width, generator=source, dtype=torch.float32, device="cpu")[:wanted]
         low = max(start, first)
         rows[low - start : first + len(drawn) - start] = drawn[low - first :]
     return rows.mul_(scale)
@@ -54,5 +57,5 @@ def fill_normal(rows: Tensor, first: int, *, seed: int, stream: str, scale: floa
 
 def generator(seed: int, stream: str, number: int) -> torch.Generator:
     """A random generator that belongs to (seed, stream, number) alone."""
-    digest = hashlib.sha256(f"{seed}/{stream}/{number}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    digest = hashlib.sha256(f"{index(seed)}/{stream}/{number}".encode()).digest()
+    return torch.Generator("cpu").manual_seed(int.from_bytes(digest[:8], "little") >> 1)

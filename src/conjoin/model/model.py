@@ -15,6 +15,8 @@ from conjoin.model.table import EntityTable
 from conjoin.processes import current
 
 INITIAL_SCALE = 1e-3
+DTYPES = (torch.float32, torch.float64, torch.bfloat16)
+"""Types that reach from the squares of the smallest slopes to scores; those of float16 are lost below 6e-8."""
 
 
 class Model(nn.Module):
@@ -52,6 +54,9 @@ class Model(nn.Module):
         super().__init__()
         self.form = form_of(form)
         self.form.check_rank(rank)
+        if dtype not in DTYPES:
+            names = ", ".join(str(known).removeprefix("torch.") for known in DTYPES)
+            raise UsageError(f"a model cannot be made of {dtype}: choose from {names}")
         if n_entities < 1 or n_relations < 1:
             raise UsageError(f"a model needs entities and relations, got {n_entities} and {n_relations}")
         self.rank = rank
@@ -59,7 +64,7 @@ class Model(nn.Module):
         mesh = current()
         first, stop = mesh.span(n_entities)
         rows = with_room_for(stop - first, 2 * rank, dtype=dtype, device=device)
-        relations = torch.zeros(2 * n_relations, self.form.reals(rank))
+        relations = torch.zeros(2 * n_relations, self.form.reals(rank), dtype=dtype, device=rows.device)
         if seed is not None:
             fill_normal(rows, first, seed=seed, stream="entities", scale=scale)
             fill_normal(relations, 0, seed=seed, stream="relations", scale=scale)
@@ -68,7 +73,7 @@ class Model(nn.Module):
             if mesh.count == 1
             else ShardedTable(rows, n_entities, mesh=mesh, budget=budget)
         )
-        self.relations = nn.Parameter(relations.to(device=device, dtype=dtype))
+        self.relations = nn.Parameter(relations)
 
     def __repr__(self) -> str:
         sizes = f"{self.n_entities:,} entities, {self.n_relations:,} relations, {self.n_parameters:,} parameters"

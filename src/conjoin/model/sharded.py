@@ -14,7 +14,7 @@ from torch import Tensor
 
 from conjoin.errors import Diverged
 from conjoin.model.rows import add_rows
-from conjoin.model.shared import Sample, assembled, sampled_softmax, shared_softmax
+from conjoin.model.shared import Sample, assembled, inside, sampled_softmax, shared_softmax
 from conjoin.model.table import EntityTable, Standing, diverged
 from conjoin.processes import Mesh
 
@@ -43,8 +43,7 @@ class ShardedTable(EntityTable):
         return self.mesh.total(found)
 
     def owned(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        places = ((ids >= self.first) & (ids < self.first + len(self.weight))).nonzero().squeeze(1)
-        return places, ids[places] - self.first
+        return inside(ids, self.first, len(self.weight))
 
     def add_to(self, gradient: Tensor, ids: Tensor, rows: Tensor) -> None:
         places, own = self.owned(ids)
@@ -111,8 +110,8 @@ class ShardedTable(EntityTable):
         try:
             blocks = self._blocks(q)
             for first, scores in blocks:
-                inside = self._among(t, first, scores)
-                target[inside] = scores[inside, t[inside] - first - self.first]
+                places, own = inside(t, first + self.first, scores.shape[1])
+                target[places] = scores[places, own]
         except Diverged:
             target.fill_(torch.inf)
         target = self.mesh.highest(target)
@@ -120,8 +119,8 @@ class ShardedTable(EntityTable):
             raise diverged()
         counts = torch.zeros(2, len(q), dtype=torch.long, device=q.device)
         for first, scores in blocks:
-            here = self._among(entity, first, scores)
-            scores[question[here], entity[here] - first - self.first] = -torch.inf
+            places, own = inside(entity, first + self.first, scores.shape[1])
+            scores[question[places], own] = -torch.inf
             counts[0] += (scores > target[:, None]).sum(dim=1)
             counts[1] += (scores == target[:, None]).sum(dim=1)
         better, tied = self.mesh.total(counts)
@@ -175,10 +174,6 @@ class ShardedTable(EntityTable):
 
     def _tile(self, batch: int) -> int:
         return max(1, super()._tile(max(1, -(-batch // self.mesh.replicas))))
-
-    def _among(self, ids: Tensor, first: int, scores: Tensor) -> Tensor:
-        start = first + self.first
-        return ((ids >= start) & (ids < start + scores.shape[1])).nonzero().squeeze(1)
 
     def _side_by_side(self, columns: Tensor) -> Tensor:
         """(B, rows of this shard) → (B, N)."""

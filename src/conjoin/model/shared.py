@@ -45,7 +45,7 @@ def shared_softmax(
     """
     part = mesh.part(len(q))
     ours, truth = q[part], t[part]
-    places, own = _inside(truth, first, len(rows))
+    places, own = inside(truth, first, len(rows))
     starts = range(0, len(rows), chunk)
     largest = torch.full_like(ours[:, 0], -torch.inf)
     total = torch.zeros_like(largest)
@@ -63,7 +63,7 @@ def shared_softmax(
     share = ours / len(q)
     dq = torch.zeros_like(ours)
     dq[places] -= rows[own]
-    every_place, every_own = _inside(t, first, len(rows))
+    every_place, every_own = inside(t, first, len(rows))
     for start in starts:
         tile = rows[start : start + chunk]
         p = torch.addmm(log_total[:, None], ours, tile.T, beta=-1).exp_()
@@ -92,8 +92,8 @@ def sampled_softmax(
     """
     part = mesh.part(len(q))
     ours, truth = q[part], t[part].contiguous()
-    places, own = _inside(truth, first, len(rows))
-    kept, drawn = _inside(sample.ids, first, len(rows))
+    places, own = inside(truth, first, len(rows))
+    kept, drawn = inside(sample.ids, first, len(rows))
     negatives = rows[drawn]
     scores = torch.addmm(sample.log_q[kept].to(ours), ours, negatives.T, beta=-1)
     _hide(scores, sample.ids[kept], truth)
@@ -110,7 +110,7 @@ def sampled_softmax(
     dq[places] += (p_truth[places] - 1)[:, None] * rows[own]
     of_negatives = mesh.over_replicas(p.T @ (ours / len(q)))
     nll, missing = assembled(torch.stack([log_total - of_truth, p_truth - 1], dim=1), len(q), mesh).unbind(dim=1)
-    every_place, every_own = _inside(t, first, len(rows))
+    every_place, every_own = inside(t, first, len(rows))
     of_targets = (missing / len(q))[every_place, None] * q[every_place]
     take(torch.cat([drawn, every_own]), torch.cat([of_negatives, of_targets]))
     return nll, assembled(mesh.total(dq), len(q), mesh) / len(q)
@@ -125,7 +125,7 @@ def _hide(scores: Tensor, ids: Tensor, truth: Tensor) -> None:
         scores[question, first[question] + number] = -torch.inf
 
 
-def _inside(ids: Tensor, first: int, count: int) -> tuple[Tensor, Tensor]:
+def inside(ids: Tensor, first: int, count: int) -> tuple[Tensor, Tensor]:
     """The places of the ids that are among `count` rows from `first` on, and those rows."""
     places = ((ids >= first) & (ids < first + count)).nonzero().squeeze(1)
     return places, ids[places] - first

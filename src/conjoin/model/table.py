@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from conjoin.errors import Diverged
 from conjoin.model.rows import GRAIN, add_rows, with_its_room, with_room
-from conjoin.model.shared import Sample, sampled_softmax, shared_softmax
+from conjoin.model.shared import Sample, inside, sampled_softmax, shared_softmax
 from conjoin.model.softmax import chunked_softmax, dense_softmax
 from conjoin.model.tiled import tile_rows, tiled_softmax
 
@@ -178,14 +178,14 @@ class EntityTable(nn.Module):
         blocks = self._blocks(q)
         target = torch.empty_like(q[:, 0])
         for first, scores in blocks:
-            inside = ((t >= first) & (t < first + scores.shape[1])).nonzero().squeeze(1)
-            target[inside] = scores[inside, t[inside] - first]
+            places, own = inside(t, first, scores.shape[1])
+            target[places] = scores[places, own]
         better = torch.zeros_like(t)
         tied = torch.full_like(t, -1)
         exact = torch.promote_types(q.dtype, torch.float32)
         for first, scores in blocks:
-            here = (entity >= first) & (entity < first + scores.shape[1])
-            scores[question[here], entity[here] - first] = -torch.inf
+            places, own = inside(entity, first, scores.shape[1])
+            scores[question[places], own] = -torch.inf
             sign = (scores - target[:, None]).sign_()
             surplus = sign.sum(dim=1, dtype=exact).long()
             unequal = sign.abs_().sum(dim=1, dtype=exact).long()
@@ -207,8 +207,8 @@ class EntityTable(nn.Module):
         values, ids = q.new_empty(len(q), 0), torch.empty(len(q), 0, dtype=torch.long, device=q.device)
         for first, scores in self._blocks(q):
             if hidden is not None:
-                here = (hidden[1] >= first) & (hidden[1] < first + scores.shape[1])
-                scores[hidden[0][here], hidden[1][here] - first] = -torch.inf
+                places, own = inside(hidden[1], first, scores.shape[1])
+                scores[hidden[0][places], own] = -torch.inf
             top = torch.topk(scores.contiguous(), min(k, scores.shape[1]), dim=1)
             values, ids = torch.cat([values, top.values], dim=1), torch.cat([ids, top.indices + first], dim=1)
             order = values.argsort(dim=1, descending=True, stable=True)[:, :k]

@@ -71,6 +71,8 @@ class Sizes:
     def __post_init__(self) -> None:
         if min(self.entities, self.relations, self.train) < 1 or min(self.valid, self.test) < 0:
             raise UsageError("a graph has at least one entity, one relation and one training triple")
+        if max(vars(self).values()) >= 2**63:
+            raise UsageError("no graph is that large: its numbers are below 2^63")
 
     @classmethod
     def of(cls, graph: Graph) -> Sizes:

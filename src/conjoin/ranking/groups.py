@@ -13,7 +13,7 @@ BOUNDS = (0, 1, 4, 16, 64, 256)
 
 def degree_of_known_end(ranks: Ranks, graph: Graph) -> tuple[list[str], Ids]:
     """Per question the group of the known end's degree in train, and the groups' names."""
-    degree = np.bincount(graph.train[:, [0, 2]].ravel(), minlength=graph.n_entities)
+    degree = graph.degrees()
     known_end = np.where(ranks.direction == 0, ranks.head, ranks.tail)
     lows = [0, *(bound + 1 for bound in BOUNDS)]
     names = [str(low) if low == high else f"{low}-{high}" for low, high in zip(lows[:-1], BOUNDS, strict=True)]

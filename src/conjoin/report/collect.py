@@ -11,7 +11,7 @@ from typing import Any
 from conjoin.errors import RunError
 from conjoin.files import read_json
 from conjoin.graph.named.catalogue import dataset, is_named
-from conjoin.report.stats import Moments
+from conjoin.report.stats import Answers, Moments
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
 from conjoin.study.schedule import Standing, graph_facts, lacking, standing
@@ -90,6 +90,11 @@ class Outcome:
         """Its mean and deviation over the seeds; None without a run."""
         values = self.values(measure)
         return Moments.of(values) if values else None
+
+    def answers(self) -> Answers | None:
+        """How well it answers the test questions, over the seeds whose ranks were kept; None where none were."""
+        kept = [run.folder for run in self.runs if run.folder.ranks_file("test").exists()]
+        return Answers.of(folder.ranks("test") for folder in kept) if kept else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +187,7 @@ def _counts(study: Study, root: Path, name: str) -> Mapping[str, int]:
         return {key: int(facts[key]) for key in COUNTED}
     graph = study.datasets[name].graph
     if is_named(graph):
-        return {key: getattr(dataset(graph).counts, key) for key in COUNTED}
+        return vars(dataset(graph).counts)
     return {}
 
 

@@ -104,8 +104,8 @@ def question_tests(findings: Findings, *, track: Track = silent) -> tuple[tuple[
         answers: dict[str, Answers] = {}
         for name, outcome in compared.items():
             try:
-                if kept := [run.folder for run in outcome.runs if run.folder.ranks_file("test").exists()]:
-                    answers[name] = Answers.of(folder.ranks("test") for folder in kept)
+                if (kept := outcome.answers()) is not None:
+                    answers[name] = kept
             except RunError as error:
                 flaws.append(f"{dataset} {name} has no paired test: {error}")
         family = [

@@ -22,7 +22,7 @@ from conjoin.report.document import Document, Figure, Section, Table
 from conjoin.report.judge import RULE, WITHIN, published_value, reproduced
 from conjoin.report.pattern_plot import pattern_effects
 from conjoin.report.pattern_words import consistency, form_effects
-from conjoin.report.printing import bare
+from conjoin.report.printing import bare, listed
 from conjoin.report.stats import RESAMPLES
 from conjoin.report.tables import (
     TITLES,
@@ -200,7 +200,7 @@ def _results(findings: Findings, group: str, *, figures: tuple[Figure, ...]) -> 
     if missing and group == "main":
         file = study.file.name if study.file.is_absolute() else study.file.as_posix()
         commands = [f"`conjoin study run {file} --only dataset={name}`" for name in missing]
-        words.append(f"What is missing is filled by {_listed(commands)}.")
+        words.append(f"What is missing is filled by {listed(commands)}.")
     return Section(title=TITLES[group], words=tuple(words), tables=tables, figures=figures)
 
 
@@ -251,10 +251,6 @@ def _tolerance() -> str:
 
 def _agreeing(checks: Sequence[PrintedCheck]) -> str:
     return f"{sum(check.agrees for check in checks)} of {len(checks)} printed p-values agree with the printed means."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _ran(findings: Findings, name: str) -> bool:

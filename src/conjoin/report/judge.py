@@ -12,6 +12,7 @@ from conjoin.study.study import MEASURES
 
 WITHIN = {"mrr": 0.003, "hits1": 0.005, "hits3": 0.005, "hits10": 0.005}
 """How far from the printed value a mean may lie to count as a reproduction."""
+UNPUBLISHED = "no published number"
 ROUNDING = 1e-9
 """Slack for sums that are exact only in decimals: .353 − .350 is a difference of .003."""
 
@@ -103,7 +104,7 @@ def verdict(findings: Findings, outcome: Outcome) -> str:
     if outcome.benchmark.stand_in:
         return f"ran on {outcome.benchmark.graph}, a stand-in: not comparable"
     if outcome.published is None or outcome.published.mrr is None:
-        return "no published number"
+        return UNPUBLISHED
     words = _apart(outcome, "mrr")
     if outcome.judged:
         return words

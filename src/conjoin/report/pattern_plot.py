@@ -24,7 +24,7 @@ LINE, WIDTH, LEFT, GAP, TOP, BOTTOM = 0.34, 1.38, 1.05, 0.14, 0.6, 0.5
 
 
 @styled()
-def pattern_effects(effects: Sequence[FormEffect], *, name: str = "pattern-effects") -> tuple[Figure, ...]:
+def pattern_effects(effects: Sequence[FormEffect]) -> tuple[Figure, ...]:
     """Differences of MRR, tied less original, with intervals; filled marks are decided after Holm's correction."""
     from matplotlib.figure import Figure as Drawing
     from matplotlib.lines import Line2D
@@ -58,7 +58,7 @@ def pattern_effects(effects: Sequence[FormEffect], *, name: str = "pattern-effec
     )
     title = "Where tied forms gain and lose, by pattern and cardinality of the relation"
     words = "Differences of test MRR between tied forms and their originals, by relation pattern and dataset"
-    return (finish(figure, name, title, words),)
+    return (finish(figure, "pattern-effects", title, words),)
 
 
 def _groups(effects: Sequence[FormEffect]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Literal
 from conjoin.graph.patterns import CARDINALITIES
 from conjoin.graph.portrait import NONE, PATTERNS
 from conjoin.report.by_pattern import EVERYTHING, PatternTest
-from conjoin.report.printing import signed, span
+from conjoin.report.printing import listed, signed, span
 
 Verdict = Literal["gains", "loses", "not told apart"]
 VERDICTS: tuple[Verdict, ...] = ("gains", "loses", "not told apart")
@@ -83,7 +83,7 @@ class FormEffect:
             else:
                 silent.append(named(group))
         if silent:
-            lines.append(f"not told apart on {_and(silent)}")
+            lines.append(f"not told apart on {listed(silent)}")
         return "; ".join(lines)
 
     @property
@@ -96,7 +96,7 @@ class FormEffect:
             return f"None of the {made} tests by group tells the two apart."
         words = f"{len(ever)} of {made} tests by group are decided"
         if both:
-            return f"{words}, with both signs on {_and([named(group) for group in both])}."
+            return f"{words}, with both signs on {listed([named(group) for group in both])}."
         return f"{words}, with one sign in each group."
 
 
@@ -130,7 +130,7 @@ def consistency(effects: Sequence[FormEffect]) -> str:
     elif len(mixed) == len(signs):
         verdict = "every pattern has both signs, so none of them alone says whether tying helps"
     else:
-        verdict = f"both signs on {_and([named(group) for group in mixed])}, where the pattern alone does not decide"
+        verdict = f"both signs on {listed([named(group) for group in mixed])}, where the pattern alone does not decide"
     return f"Tests of all forms and datasets by pattern: {'; '.join(said)}; {verdict}."
 
 
@@ -153,7 +153,3 @@ def counted(n: int) -> str:
 def named(group: str) -> str:
     """A group as sentences and plots call it."""
     return "patternless" if group == NONE else group
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from conjoin.report.stats import Interval, Moments, one_digit
 
 NOTHING = "-"
@@ -68,6 +70,11 @@ def bare(value: float, *, decimals: int = 3) -> str:
     """A size of a difference without the leading zero, as in `within .003`."""
     text = f"{value:.{decimals}f}"
     return text.removeprefix("0") if value < 1 else text
+
+
+def listed(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def span(interval: Interval) -> str:

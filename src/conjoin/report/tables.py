@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from conjoin.report.collect import COUNTED, QUALITY, Findings, Measured, Outcome
 from conjoin.report.document import Column, Entry, Table
-from conjoin.report.judge import best_rows, difference, hits_verdict, published_value, verdict
+from conjoin.report.judge import UNPUBLISHED, best_rows, difference, hits_verdict, published_value, verdict
 from conjoin.report.printing import NOTHING, mean_sd, seconds, signed, size, whole
 from conjoin.study.study import Row
 
@@ -40,24 +40,26 @@ def datasets_table(findings: Findings) -> Table:
 
 
 def results_table(findings: Findings, dataset: str, group: str) -> Table:
-    """Time and quality of a group's rows on a dataset, with the published MRR, the difference and the verdict."""
+    """Time and quality of a group's rows on a dataset, beside what is published about them."""
     study = findings.study
     outcomes = [o for row in study.rows_in(group) if (o := findings.of(dataset, row.name)) is not None]
     measures = ("seconds", *QUALITY)
     bold = {measure: best_rows(findings, dataset, measure) for measure in measures}
     other, other_title = OTHER[study.weights]
     beside = any(outcome.moments(other) for outcome in outcomes)
+    printed = any(published_value(outcome, "mrr") is not None for outcome in outcomes)
+    words = [verdict(findings, outcome) for outcome in outcomes]
+    judged = any(word != UNPUBLISHED for word in words)
     rows = [
         (
             name_entry(outcome.row),
             Entry(f"{len(outcome.runs)}/{len(outcome.seeds)}"),
             *(Entry(mean_sd(m, outcome.moments(m)), bold=outcome.row.name in bold[m]) for m in measures),
             *([Entry(mean_sd("mrr", outcome.moments(other)))] if beside else []),
-            Entry(_plain(published_value(outcome, "mrr"))),
-            Entry(signed(difference(outcome, "mrr"))),
-            Entry(verdict(findings, outcome)),
+            *([Entry(_plain(published_value(outcome, "mrr"))), Entry(signed(difference(outcome, "mrr")))] * printed),
+            *([Entry(word)] * judged),
         )
-        for outcome in outcomes
+        for outcome, word in zip(outcomes, words, strict=True)
     ]
     return Table(
         title=f"{TITLES[group]} on {place(findings, dataset)}",
@@ -66,9 +68,8 @@ def results_table(findings: Findings, dataset: str, group: str) -> Table:
             Column("Seeds"),
             *(Column(HEADS[measure]) for measure in measures),
             *([Column(other_title)] if beside else []),
-            Column("Paper, MRR"),
-            Column("Difference"),
-            Column("Verdict", "words"),
+            *([Column("Paper, MRR"), Column("Difference")] * printed),
+            *([Column("Verdict", "words")] * judged),
         ),
         rows=tuple(rows),
         notes=(

@@ -14,19 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from conjoin import __version__
-from conjoin.device import describe
 from conjoin.errors import GraphError, RunError, UsageError
-from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import SPLITS, Graph, Ids, Split, Vocabulary
 from conjoin.learn.recipe import Recipe
-from conjoin.learn.weights import save_tensors
 from conjoin.model.model import Model
 from conjoin.progress import Track, silent
-from conjoin.ranking.rank import rank
 from conjoin.serve import with_pykeen
+from conjoin.serve.keep import keep
 from conjoin.serve.predictor import Predictor
-from conjoin.study.execute import MEASURED, finite
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
 
@@ -143,26 +138,17 @@ def import_pykeen(
         raise RunError(f"{kept.path} holds a run: import into another folder")
     weights, about = read_pykeen(Path(source), python=Path(python))
     predictor = adopt(weights, graph)
-    model, part, epochs = predictor.model, predictor.graph, max(1, about["epochs"])
-    settings = Run.of(part, FORM, rank=model.rank, recipe=Recipe(epochs=epochs), origin=f"PyKEEN {about['version']}")
-    with kept.locked():
-        kept.begin(settings, {"conjoin": __version__, **describe(model.device)}, None)
-        save_graph(part, kept.graph_folder)
-        words = {"run": settings.id, "form": settings.form, "rank": settings.rank, "epoch": epochs}
-        save_tensors(kept.weights_file("last"), model.state_dict(), words)
-        measured: dict[str, Any] = {}
-        for split in MEASURED:
-            ranks = rank(model, part, split, track=track)
-            measured[split] = finite(ranks.metrics())
-            ranks.write(kept.ranks_file(split))
-        costs = dict.fromkeys(("seconds_per_epoch", "seconds_last_epoch", "seconds_total", "peak_bytes"))
-        counts = {"parameters": model.n_parameters, "relation_parameters": model.n_relation_parameters}
-        size = {"relation_bytes": model.n_relation_parameters * model.relations.element_size()}
-        last = {"epoch": epochs, **measured}
-        kept.finish(
-            {"weights": "last", **measured, "last": last, "best": None, "epochs": epochs} | costs | counts | size
-        )
-    return kept
+    model, epochs = predictor.model, max(1, about["epochs"])
+    origin = f"PyKEEN {about['version']}"
+    run = Run.of(predictor.graph, FORM, rank=model.rank, recipe=Recipe(epochs=epochs), origin=origin)
+    costs = {
+        **dict.fromkeys(("seconds_per_epoch", "seconds_last_epoch", "seconds_total", "peak_bytes")),
+        "epochs": epochs,
+        "parameters": model.n_parameters,
+        "relation_parameters": model.n_relation_parameters,
+        "relation_bytes": model.n_relation_parameters * model.relations.element_size(),
+    }
+    return keep(predictor, kept, run=run, costs=costs, track=track)
 
 
 def read_pykeen(source: Path, *, python: Path) -> tuple[ComplExWeights, dict[str, Any]]:

@@ -68,20 +68,15 @@ def explain(predictor: Predictor, head: str, relation: str, tail: str, *, k: int
     order = np.argsort(-influence, kind="stable")[:k]
     whole = influence[influence > 0].sum()
 
-    def words(h: int, r: int, t: int) -> str:
-        return f"{entities.label(h)} {relations.label(r)} {entities.label(t)}"
-
     supports = [
-        Support(entities.names[h], relations.names[r], entities.names[t], float(influence[i] / whole), words(h, r, t))
-        for i, (h, r, t) in zip(order, index.facts[numbers[order]].tolist(), strict=True)
+        Support(*graph.names(*fact), float(influence[i] / whole), graph.label(*fact))
+        for i, fact in zip(order, index.facts[numbers[order]].tolist(), strict=True)
         if influence[i] > 0
     ]
     ids = (answer.h, answer.r, answer.t)
     return Explanation(
-        entities.names[answer.h],
-        relations.names[answer.r],
-        entities.names[answer.t],
-        words(*ids),
+        *graph.names(*ids),
+        graph.label(*ids),
         trained=bool((index.edges_of(answer.h)[:, 1:3] == ids[1:]).all(axis=1).any()),
         supports=supports,
         paths=short_paths(graph, answer.h, answer.t, without=ids, k=k),

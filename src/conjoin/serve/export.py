@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from conjoin.errors import UsageError, unknown
 from conjoin.files import replacing
 from conjoin.graph.files.store import save_graph
-from conjoin.graph.graph import Graph, Vocabulary
+from conjoin.graph.graph import HELD_OUT, Graph, Vocabulary
 from conjoin.serve.calibration import FILE as CALIBRATION
 from conjoin.serve.calibration import read_calibration
 from conjoin.serve.predictor import Predictor, open_run, verified
@@ -67,14 +67,17 @@ def _bundle(source: RunFolder, target: Path, weights: str, graph: Graph) -> list
     }
     if read_calibration(source, graph, weights) is not None:
         copies[source.path / CALIBRATION] = bundle.path / CALIBRATION
+    card = target / "README.md"
+    written = [*copies.values(), bundle.graph_folder, card]
+    if not bundle.exists and (there := [file.name for file in written if file.exists()]):
+        raise UsageError(f"{target} holds {', '.join(there)} of something else: export to another folder")
     for original, copy in copies.items():
         with replacing(copy) as aside:
             shutil.copyfile(original, aside)
     save_graph(graph, bundle.graph_folder)
-    card = target / "README.md"
     with replacing(card) as aside:
         aside.write_text(model_card(source, weights, target.resolve().name), encoding="utf-8")
-    return [*copies.values(), bundle.graph_folder, card]
+    return written
 
 
 def _write_parquet(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:
@@ -143,7 +146,7 @@ def model_card(source: RunFolder, weights: str, folder: str) -> str:
         "| split | MRR | Hits@1 | Hits@3 | Hits@10 |",
         "|---|---|---|---|---|",
     ]
-    for split in ("valid", "test"):
+    for split in HELD_OUT:
         cells = [measured[split][metric] for metric in ("mrr", "hits@1", "hits@3", "hits@10")]
         lines.append(f"| {split} | " + " | ".join("-" if c is None else f"{c:.4f}" for c in cells) + " |")
     lines += [

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from conjoin.errors import UnknownName, UsageError, unknown
-from conjoin.graph.graph import Graph, Ids, Vocabulary
+from conjoin.graph.graph import HELD_OUT, SPLITS, Graph, HeldOut, Ids, Vocabulary
 from conjoin.graph.patterns import codes, distinct
 from conjoin.model.model import Model
 from conjoin.serve.given import Fact, Word
@@ -20,8 +19,6 @@ from conjoin.serve.names import entity_names, plain
 from conjoin.serve.predictor import Marks, Predictor
 
 NO_NEW_RELATIONS = "A new relation cannot be folded in: train it with all facts, conjoin train GRAPH --from RUN."
-HeldOut = Literal["valid", "test"]
-HELD_OUT: tuple[HeldOut, ...] = ("valid", "test")
 PIECE = 1 << 22
 """Facts that are compared at a time."""
 NEAR = 0.75
@@ -38,7 +35,7 @@ def extend(graph: Graph, facts: Sequence[Fact], *, labels: Mapping[str, str] | N
     fresh = {word for pair in ends for word in pair} - graph.entities.index.keys()
     entities = _grown(graph.entities, fresh, labels or {})
     places = row_numbers(entities, graph.entities)
-    train, valid, test = (_moved(graph.triples(split), places) for split in ("train", "valid", "test"))
+    train, valid, test = (_moved(graph.triples(split), places) for split in SPLITS)
     added = np.array(
         [
             (entities.index[h], graph.relations.index[r], entities.index[t])

@@ -5,29 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from conjoin import __version__
-from conjoin.device import describe
 from conjoin.errors import Diverged, RunError, UsageError
-from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import Graph, Ids
 from conjoin.learn.recipe import Recipe
-from conjoin.learn.weights import save_tensors
 from conjoin.model.initial import generator
 from conjoin.model.model import Model
 from conjoin.progress import Track, silent
-from conjoin.ranking.rank import rank
 from conjoin.serve.extend import extend, rows_for
 from conjoin.serve.given import Fact
+from conjoin.serve.keep import keep
 from conjoin.serve.predictor import Predictor, open_run, reported_weights
-from conjoin.study.execute import MEASURED, finite
 from conjoin.study.folder import RunFolder
-from conjoin.study.run import Run
 
 STEPS = 100
 """Steps of L-BFGS at most. Few rows on a smooth objective: it ends by itself after some tens."""
@@ -166,29 +159,5 @@ def fold_run(
     origin = f"folded into {source.run.id} {reported_weights(source, weights)}"
     settings = replace(source.run, checksum=folded.graph.checksum, weights="last", origin=origin, seed=seed)
     folded.settings = settings
-    with kept.locked():
-        kept.begin(settings, {"conjoin": __version__, **describe(folded.model.device)}, None)
-        save_graph(folded.graph, kept.graph_folder)
-        _finish(folded, settings, source, kept, track)
-    return folded, kept
-
-
-def _finish(folded: Predictor, settings: Run, source: RunFolder, kept: RunFolder, track: Track) -> None:
-    epochs, model = source.result["epochs"], folded.model
-    words = {"run": settings.id, "form": settings.form, "rank": settings.rank, "epoch": epochs}
-    save_tensors(kept.weights_file("last"), model.state_dict(), words)
-    measured: dict[str, Any] = {}
-    for split in MEASURED:
-        ranks = rank(model, folded.graph, split, track=track)
-        measured[split] = finite(ranks.metrics())
-        ranks.write(kept.ranks_file(split))
-    kept.finish(
-        {
-            **source.result,
-            "weights": "last",
-            **measured,
-            "last": {"epoch": epochs, **measured},
-            "best": None,
-            "parameters": model.n_parameters,
-        }
-    )
+    costs = {**source.result, "parameters": folded.model.n_parameters}
+    return folded, keep(folded, kept, run=settings, costs=costs, track=track)

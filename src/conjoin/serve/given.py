@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conjoin.errors import UnknownName
+from conjoin.errors import UnknownName, UsageError
 from conjoin.graph.files.readers import Placed
 from conjoin.graph.files.report import SAMPLES, OnError
 from conjoin.graph.graph import Graph, Ids, Vocabulary
@@ -103,6 +103,17 @@ def sift(
         tuple(reasons),
         " ".join([f"{file}: skipped {count}: {unknown}", *parts]),
     )
+
+
+def chosen_ids(vocabulary: Vocabulary, candidates: Sequence[str] | None) -> Ids | None:
+    """The ids to choose from, sorted, each once; None where the choice is open."""
+    if candidates is None:
+        return None
+    if isinstance(candidates, str):
+        raise UsageError(f"candidates are a list of names: [{candidates!r}]")
+    if not len(candidates):
+        raise UsageError("there is no candidate to choose from: name at least one, or leave the choice open")
+    return np.unique(np.array([vocabulary.find(name) for name in candidates], dtype=np.int64))
 
 
 def _among(ordered: Ids, i: int) -> bool:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from conjoin.errors import UsageError
 from conjoin.files import replacing
-from conjoin.graph.graph import Graph, Ids
+from conjoin.graph.graph import Ids
 from conjoin.graph.patterns import find_mirrors
 from conjoin.model.table import diverged
 from conjoin.progress import Track, silent
@@ -270,17 +270,13 @@ def _once(found: Found, symmetric: Tensor) -> Found:
 
 
 def _named(predictor: Predictor, found: Found) -> Iterator[Mined]:
-    graph: Graph = predictor.graph
-    entities, relations = graph.entities, graph.relations
+    graph = predictor.graph
     facts, scores = found.fact.cpu().numpy(), found.score.double().cpu().numpy()
     values = found.value.double().cpu().numpy()
     calibrated = predictor.calibration is not None and predictor.calibration.mined is not None
     probabilities = found.order.tolist() if calibrated else [None] * len(values)
     plausibilities = np.exp(values).tolist()
-    for rank, ((h, r, t), score, probability, plausibility) in enumerate(
+    for rank, (fact, score, probability, plausibility) in enumerate(
         zip(facts.tolist(), scores.tolist(), probabilities, plausibilities, strict=True), start=1
     ):
-        label = f"{entities.label(h)} {relations.label(r)} {entities.label(t)}"
-        yield Mined(
-            entities.names[h], relations.names[r], entities.names[t], score, probability, rank, plausibility, label
-        )
+        yield Mined(*graph.names(*fact), score, probability, rank, plausibility, graph.label(*fact))

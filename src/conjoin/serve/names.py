@@ -153,7 +153,7 @@ class NameIndex:
 
 def entity_names(graph: Graph) -> NameIndex:
     """The names of a graph's entities."""
-    return NameIndex(graph.entities, np.bincount(graph.train[:, [0, 2]].ravel(), minlength=graph.n_entities))
+    return NameIndex(graph.entities, graph.degrees())
 
 
 def relation_names(graph: Graph) -> NameIndex:

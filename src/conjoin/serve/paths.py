@@ -116,8 +116,7 @@ def _steps(graph: Graph, index: Incidence, start: int, numbers: tuple[int, ...])
     steps, place = [], start
     for number in numbers:
         h, r, t = map(int, index.facts[number])
-        words = f"{graph.entities.label(h)} {graph.relations.label(r)} {graph.entities.label(t)}"
         forward = h == place
-        steps.append(Step(graph.entities.names[h], graph.relations.names[r], graph.entities.names[t], words, forward))
+        steps.append(Step(*graph.names(h, r, t), graph.label(h, r, t), forward))
         place = t if forward else h
     return tuple(steps)

@@ -18,8 +18,9 @@ from conjoin.graph.files.store import open_graph
 from conjoin.graph.graph import Graph, Ids, Vocabulary
 from conjoin.learn.weights import load_model
 from conjoin.model.model import Model
-from conjoin.model.table import EntityTable
+from conjoin.model.table import EntityTable, diverged
 from conjoin.serve.calibration import Calibration, Reals, read_calibration
+from conjoin.serve.given import chosen_ids
 from conjoin.serve.names import Match, NameIndex, entity_names, relation_names
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
@@ -149,14 +150,14 @@ class Predictor:
         answers: dict[int, list[Answer]] = {}
         ends = [place for place, question in enumerate(asked) if question.r is not None]
         size = self.model.entities.questions_at_once()
-        chosen = _chosen(self.graph.entities, candidates) if ends else None
+        chosen = chosen_ids(self.graph.entities, candidates) if ends else None
         for start in range(0, len(ends), size):
             part = ends[start : start + size]
             queries = np.array([asked[place][:2] for place in part], dtype=np.int64)
             answers |= zip(part, self._entities(queries, k, chosen, only_new=only_new), strict=True)
         for place, question in enumerate(asked):
             if question.r is None:
-                among = _chosen(self.graph.relations, candidates)
+                among = chosen_ids(self.graph.relations, candidates)
                 answers[place] = self._relations(question, k, among, only_new=only_new)
         return [answers[place] for place in range(len(asked))]
 
@@ -231,6 +232,8 @@ class Predictor:
                 return Asked(entities.find(t), self.graph.relations.find(r) + self.graph.n_relations, None)
             case (str(h), None, str(t)):
                 return Asked(entities.find(h), None, entities.find(t))
+        if other := [word for word in question if not isinstance(word, str | None)]:
+            raise UsageError(f"{other[0]!r} is no name: names are text, those that are numbers too ('{other[0]}')")
         missing = [head, relation, tail].count(None)
         raise UsageError(f"a question has exactly one unknown, this one has {missing}. An example: France borders ?")
 
@@ -242,11 +245,11 @@ class Predictor:
             h, r, t = torch.from_numpy(facts).to(device).unbind(dim=1)
             scores = self.model.query(h, r) @ self.model.entities.rows(t[:1])[0]
             never = self.graph.never_itself(facts[:, 0], facts[:, 1]) & (asked.e == asked.t)
-            return scores.cpu().numpy(), np.flatnonzero(self.graph.known.contains(facts)), ~never
+            return _finite(scores), np.flatnonzero(self.graph.known.contains(facts)), ~never
         possible = np.ones(self.graph.n_entities, dtype=bool)
         possible[asked.e] = not self.graph.never_itself(np.array([asked.e]), np.array([asked.r]))[0]
         h, r = (torch.tensor([number], device=device) for number in asked[:2])
-        return self.model.scores(h, r)[0].cpu().numpy(), self.graph.known.tails_of(asked.e, asked.r), possible
+        return _finite(self.model.scores(h, r)[0]), self.graph.known.tails_of(asked.e, asked.r), possible
 
     def _entities(self, queries: Ids, k: int, chosen: Ids | None, *, only_new: bool) -> list[list[Answer]]:
         table, device = self.model.entities, self.model.device
@@ -261,7 +264,7 @@ class Predictor:
             hidden = np.concatenate([hidden[0], facts[0]]), np.concatenate([hidden[1], facts[1]])
         out = torch.from_numpy(hidden[0]).to(device), torch.from_numpy(hidden[1]).to(device)
         best, places = table.best(self.model.query(h, r), min(k, len(table)), out)
-        scores, ids = best.cpu().numpy(), places.cpu().numpy()
+        scores, ids = best.double().cpu().numpy(), places.cpu().numpy()
         pairs = np.arange(len(ids))[:, None] * len(table) + ids
         known, left_out = (np.isin(pairs, question * len(table) + place) for question, place in (facts, hidden))
         if chosen is not None:
@@ -274,13 +277,12 @@ class Predictor:
 
     def _relations(self, asked: Asked, k: int, chosen: Ids | None, *, only_new: bool) -> list[Answer]:
         scores, facts, possible = self.scores(asked)
-        order = np.argsort(-scores, kind="stable")
-        order = order[possible[order]]
         if chosen is not None:
-            order = order[np.isin(order, chosen)]
+            possible &= np.isin(np.arange(len(possible)), chosen)
         if only_new:
-            order = order[~np.isin(order, facts)]
-        order = order[:k]
+            possible[facts] = False
+        order = np.argsort(-scores, kind="stable")
+        order = order[possible[order]][:k]
         return self._answers(self.graph.relations, order, scores[order], np.isin(order, facts), order)
 
     def _answers(self, names: Vocabulary, ids: Ids, scores: Reals, known: Marks, relations: Ids) -> list[Answer]:
@@ -297,22 +299,19 @@ class Predictor:
         pairs = self.graph.known.pairs(host[:, 0], host[:, 1])
         hidden = torch.from_numpy(pairs[0]).to(q.device), torch.from_numpy(pairs[1]).to(q.device)
         better = self.model.entities.standing(q, t, hidden).better
-        scores = (q * self.model.entities.rows(t)).sum(dim=1).cpu().numpy()
+        scores = (q * self.model.entities.rows(t)).sum(dim=1).double().cpu().numpy()
         known = self.graph.known.contains(host)
-        entities, relations = self.graph.entities, self.graph.relations
         columns = scores.tolist(), better.tolist(), known.tolist(), self.probabilities(host[:, 1], scores)
         return [
             Scored(
-                entities.names[a],
-                relations.names[b],
-                entities.names[c],
-                f"{entities.label(a)} {relations.label(b)} {entities.label(c)}",
+                *self.graph.names(*triple),
+                self.graph.label(*triple),
                 score,
                 rank + 1,
                 fact,
                 None if fact else probability,
             )
-            for (a, b, c), score, rank, fact, probability in zip(host.tolist(), *columns, strict=True)
+            for triple, score, rank, fact, probability in zip(host.tolist(), *columns, strict=True)
         ]
 
     @cached_property
@@ -324,21 +323,19 @@ class Predictor:
         return relation_names(self.graph)
 
 
-def _chosen(vocabulary: Vocabulary, candidates: Sequence[str] | None) -> Ids | None:
-    """The ids to choose from, sorted, each once."""
-    if candidates is None:
-        return None
-    if not len(candidates):
-        raise UsageError("there is no candidate to choose from: name at least one, or leave the choice open")
-    return np.unique(np.array([vocabulary.find(name) for name in candidates], dtype=np.int64))
-
-
 def _places(pairs: tuple[Ids, Ids], chosen: Ids) -> tuple[Ids, Ids]:
     """Pairs of question and entity as pairs of question and place among the chosen, without the others."""
     question, entity = pairs
     place = np.minimum(np.searchsorted(chosen, entity), len(chosen) - 1)
     inside = chosen[place] == entity
     return question[inside], place[inside]
+
+
+def _finite(scores: Tensor) -> Reals:
+    """Scores as plain numbers."""
+    if not bool(scores.isfinite().all()):
+        raise diverged()
+    return np.asarray(scores.double().cpu().numpy())
 
 
 def _check(k: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.graph.graph import SPLITS, Graph, Ids
+from conjoin.graph.graph import Graph, Ids
 
 Reals = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
@@ -30,7 +30,7 @@ class Rooms:
 
     def __init__(self, graph: Graph) -> None:
         self.graph, n = graph, graph.n_relations
-        facts = np.concatenate([graph.triples(split) for split in SPLITS])
+        facts = graph.everything()
         roles = np.concatenate([facts[:, 0] * 2 * n + facts[:, 1], facts[:, 2] * 2 * n + n + facts[:, 1]])
         entity, role = np.divmod(np.unique(roles), 2 * n)
         # A set of roles is the exclusive or of one random number for each: taking one away is that operation again.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from conjoin.errors import RunError
 from conjoin.files import read_json
-from conjoin.graph.named.catalogue import dataset, is_named, same_name
+from conjoin.graph.named.catalogue import Counts, dataset, is_named, same_name
 from conjoin.study.schedule import Standing, graph_facts, standing
 from conjoin.study.speeds import Speed, family_of
 from conjoin.study.study import Cell, Study
@@ -25,17 +25,6 @@ SWEEP = 200
 """The optimiser's passes over one number of the table cost about as much as so many operations."""
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What the arithmetic of a graph follows from."""
-
-    train: int
-    valid: int
-    test: int
-    entities: int
-    relations: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Estimator:
     """Seconds per cell. `factors` correct the arithmetic by what runs have really taken; `source` tells from where.
@@ -43,7 +32,7 @@ class Estimator:
     `validation` has the measured seconds of ranking a dataset's validation questions once, where they are known.
     """
 
-    sizes: Mapping[str, Sizes]
+    sizes: Mapping[str, Counts]
     machine: str
     speed: float
     factors: Mapping[tuple[str, ...], float]
@@ -75,7 +64,7 @@ class Estimator:
         return sorted(costs, key=lambda cell: (costs[cell] is None, costs[cell] or 0.0))
 
 
-def epoch_seconds(cell: Cell, size: Sizes, speed: float) -> float:
+def epoch_seconds(cell: Cell, size: Counts, speed: float) -> float:
     """One epoch by arithmetic: three products with the table, the optimiser's sweep of it, and a constant per step.
 
     With a sampled softmax both touch only the rows that were drawn or looked up.
@@ -83,7 +72,7 @@ def epoch_seconds(cell: Cell, size: Sizes, speed: float) -> float:
     return _epoch(size, speed, rank=cell.rank, batch=cell.recipe.batch, negatives=cell.recipe.negatives)
 
 
-def _epoch(size: Sizes, speed: float, *, rank: int, batch: int, negatives: int = 0) -> float:
+def _epoch(size: Counts, speed: float, *, rank: int, batch: int, negatives: int = 0) -> float:
     examples = 2 * size.train
     steps = -(-examples // batch)
     scored = min(negatives, size.entities) if negatives else size.entities
@@ -143,12 +132,12 @@ def estimator(
     return Estimator(sizes=sizes, machine=machine, speed=speed or TYPICAL_SPEED, factors={}, source=source)
 
 
-def _size(study: Study, name: str, root: Path) -> Sizes | None:
+def _size(study: Study, name: str, root: Path) -> Counts | None:
     graph = study.source(name)
     if is_named(graph):
-        return Sizes(**vars(dataset(graph).counts))
+        return dataset(graph).counts
     facts = graph_facts(study, name, root)
-    return Sizes(**{key: facts[key] for key in Sizes.__dataclass_fields__}) if facts else None
+    return Counts(**{key: facts[key] for key in Counts.__dataclass_fields__}) if facts else None
 
 
 def _measured(each: Standing, machine: str) -> float | None:

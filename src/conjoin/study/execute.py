@@ -20,7 +20,7 @@ from conjoin.device import describe, peak_bytes, reset_peak
 from conjoin.errors import Diverged, RunError, Stopped, StorageError
 from conjoin.files import sha256_of
 from conjoin.graph.files.store import save_graph
-from conjoin.graph.graph import Graph, Split
+from conjoin.graph.graph import HELD_OUT, Graph
 from conjoin.learn.train import Epoch, Training, train
 from conjoin.learn.weights import load_checkpoint, save_checkpoint, save_model, saved_epoch
 from conjoin.model.model import Model
@@ -35,7 +35,6 @@ WRITING = 0.1
 """Share of the time that writing checkpoints may take."""
 WARM_UP = 1
 """Epochs left out of the median time: the first one pays for loading kernels."""
-MEASURED: tuple[Split, ...] = ("valid", "test")
 EVENTS = "events"
 """Where a checkpoint keeps the checksum of the events that led to it."""
 
@@ -285,7 +284,7 @@ def _measure(training: Training, run: Run, kept: RunFolder, conduct: Conduct) ->
             save_model(kept.weights_file(name), model, weights, words)
         if epoch not in ranked:
             model.load_state_dict(weights)
-            ranked[epoch] = {split: rank(model, training.graph, split, track=conduct.track) for split in MEASURED}
+            ranked[epoch] = {split: rank(model, training.graph, split, track=conduct.track) for split in HELD_OUT}
     measured = {
         name: {"epoch": epoch, **{split: finite(ranks.metrics()) for split, ranks in ranked[epoch].items()}}
         for name, (epoch, _) in versions.items()

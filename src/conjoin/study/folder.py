@@ -24,10 +24,10 @@ from typing import Any
 
 from conjoin.errors import RunError, UsageError
 from conjoin.files import LARGEST, make_folder, proper, read_sealed, replacing, sha256_of, write_sealed
+from conjoin.graph.graph import HELD_OUT
 from conjoin.ranking.ranks import Ranks
 from conjoin.study.run import Run
 
-MEASURED = ("valid", "test")
 COSTS = ("epochs", "parameters", "relation_parameters", "relation_bytes", "peak_bytes")
 SECONDS = ("seconds_per_epoch", "seconds_last_epoch", "seconds_total")
 
@@ -44,7 +44,7 @@ def _is_result(found: dict[str, Any]) -> bool:
     versions = [found, *(found[name] for name in ("last", "best") if found.get(name) is not None)]
     if not all(isinstance(version, dict) for version in versions):
         return False
-    splits = [version[split] for version in versions for split in MEASURED if split in version]
+    splits = [version[split] for version in versions for split in HELD_OUT if split in version]
     files = found.get("files")
     if not isinstance(files, dict) or not all(isinstance(split, dict) for split in splits):
         return False

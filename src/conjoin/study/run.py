@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from conjoin.errors import FormError, RunError, UnknownName, UsageError, unknown
+from conjoin.files import digest
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
 
@@ -91,7 +90,7 @@ class Run:
         """
         identity = {**_changed(self), "recipe": _changed(self.recipe), "format": FORMAT}
         del identity["data"]
-        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+        return digest(identity)[:16]
 
     @property
     def title(self) -> str:

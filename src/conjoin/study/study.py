@@ -42,14 +42,13 @@ questions-test-*.parquet the questions that all its runs answer (their ranks-tes
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from conjoin.files import digest
 from conjoin.graph.named.catalogue import is_named, same_name
 from conjoin.graph.synthetic import is_synthetic
 from conjoin.learn.recipe import Recipe
@@ -189,7 +188,7 @@ class Cell:
         plain = asdict(Recipe())
         changed = {key: value for key, value in asdict(self.recipe).items() if value != plain[key]}
         identity = [self.graph, self.row.form_text, self.rank, changed, self.seed, self.weights]
-        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
+        return digest(identity)[:8]
 
     @property
     def folder(self) -> Path:

@@ -15,6 +15,7 @@ from conjoin.algebra.notation import parse
 from conjoin.errors import ConjoinError, RunError, Stopped, UsageError
 from conjoin.files import write_json, write_sealed
 from conjoin.graph.graph import Graph
+from conjoin.graph.named.catalogue import Counts
 from conjoin.graph.named.datasets import load
 from conjoin.learn.train import Epoch
 from conjoin.progress import Track, never, silent
@@ -169,11 +170,7 @@ def _graph(study: Study, name: str, root: Path) -> Graph | str:
     facts = {
         "graph": study.datasets[name].graph,
         "checksum": graph.checksum,
-        "train": len(graph.train),
-        "valid": len(graph.valid),
-        "test": len(graph.test),
-        "entities": graph.n_entities,
-        "relations": graph.n_relations,
+        **vars(Counts.of(graph)),
     }
     path, before = graph_file(study, name, root), graph_facts(study, name, root)
     if before and before["graph"] == facts["graph"] and before["checksum"] != facts["checksum"]:

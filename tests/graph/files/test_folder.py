@@ -36,6 +36,7 @@ SPLITS = {"train.txt": "a\tr\tb\nb\tr\tc\n", "valid.txt": "c\ts\ta\n", "test.txt
         ("Train.TXT.gz", "VALIDATION.tsv", "Test.Tsv.GZ"),
         ("train.tsv", "dev.txt", "test.txt.gz"),
         ("train.txt", "val.txt", "test.txt"),
+        ("train", "Valid", "test.gz"),
     ],
 )
 def test_splits_by_any_of_their_names(tmp_path: Path, train: str, valid: str, test: str) -> None:
@@ -76,7 +77,9 @@ def test_empty_splits_are_noted_but_train_must_have_triples(tmp_path: Path) -> N
 
 
 def test_a_folder_without_train_says_what_it_has(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"no train file.*\.txt, \.tsv, .*There are test.txt, train.json"):
+    with pytest.raises(
+        GraphError, match=r"no train file.*\.txt, \.tsv, .*There are test.txt, train.json: .conjoin ingest. makes"
+    ):
         read_graph(fill(tmp_path / "one", {"test.txt": "a\tr\tb\n", "train.json": ""}))
     with pytest.raises(GraphError, match="The folder has no files"):
         read_graph(fill(tmp_path / "two", {}))
@@ -92,6 +95,11 @@ def test_two_files_for_one_split(tmp_path: Path, twin: str) -> None:
         read_graph(fill(tmp_path, SPLITS | {twin: "x,y,z\n"}))
     with pytest.raises(GraphError, match=r"dev.txt and valid.txt could each be the valid split"):
         split_files(fill(tmp_path / "b", SPLITS | {"dev.txt": ""}))
+
+
+def test_a_file_with_a_suffix_comes_before_one_without(tmp_path: Path) -> None:
+    folder = fill(tmp_path, SPLITS | {"train": "binary junk", "test": "junk"})
+    assert {file.name for file in split_files(folder).values()} == set(SPLITS)
 
 
 def test_labels_beside_the_splits_are_found(tmp_path: Path) -> None:

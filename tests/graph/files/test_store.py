@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conjoin.errors import GraphError
+from conjoin.files import digest
 from conjoin.graph.files import store
 from conjoin.graph.files.store import open_graph, save_graph
 from conjoin.graph.graph import SPLITS, Graph
@@ -142,7 +143,7 @@ def test_the_tables_of_another_graph_are_noticed(tmp_path: Path) -> None:
 
 
 def rewrite(folder: Path, record: dict[str, object]) -> None:
-    text = store._spelled(record | {"sha256": store._digest(record)})
+    text = store._spelled(record | {"sha256": digest(record)})
     (folder / "graph.json").write_text(text, encoding="utf-8")
 
 

@@ -372,7 +372,7 @@ def test_real_datasets_have_their_counts(name: str, monkeypatch: pytest.MonkeyPa
     if locate(name) is None:
         pytest.skip(f"{name} is not in the folder that CONJOIN_DATA names")
     graph = load(name, fetch=False)
-    counts = Counts(len(graph.train), len(graph.valid), len(graph.test), graph.n_entities, graph.n_relations)
+    counts = Counts.of(graph)
     assert counts == REAL()[name].counts
 
 
@@ -392,7 +392,7 @@ def test_yago_is_accepted_in_the_packaging_of_the_paper(cache: Path) -> None:
     folder.mkdir(parents=True)
     lines = [f"{n % 123_188}\t{n % 37}\t{(7 * n + 1) % 123_188}\n" for n in range(1_089_040)]
     for split, begin, end in (("train", 0, -10_000), ("valid", -10_000, -5_000), ("test", -5_000, None)):
-        (folder / f"{split}.txt").write_text("".join(lines[begin:end]))
+        (folder / split).write_text("".join(lines[begin:end]))
     graph = load("yago3-10")
     assert (graph.n_entities, graph.n_relations, len(graph.train)) == (123_188, 37, 1_079_040)
     assert "ComplEx-N3" in graph.notes[0]

@@ -11,6 +11,18 @@ import { layout } from "./layout";
 const STRETCH = 1.4;
 const LONGEST = 24;
 
+/** Pixels from one label to the next below it. */
+const LINE = 16;
+
+interface Written { readonly x: number; readonly y: number; readonly width: number }
+
+/** Where a label stands: to the right of its dot, or to the left where the room ends. */
+function beside({ x, y, size }: { x: number; y: number; size: number }, width: number, room: number): Written {
+  const from = x + size + 4;
+  return { x: from + width > room ? x - size - 4 - width : from, y, width };
+}
+
+/** Labels are written in the order of the nodes, the centre first and then by degree, each where it covers no other. */
 export function drawEgo(room: HTMLElement, { nodes, edges }: EntityView["graph"], open: (name: string) => void): () => void {
   const place = new Map(nodes.map((node, i) => [node.name, i]));
   const pairs = edges.map((edge) => [place.get(edge.source) ?? 0, place.get(edge.target) ?? 0] as const);
@@ -19,20 +31,21 @@ export function drawEgo(room: HTMLElement, { nodes, edges }: EntityView["graph"]
   const most = Math.max(...nodes.map((node) => node.degree), 1);
 
   const graph = new MultiDirectedGraph();
-  nodes.forEach((node, i) => graph.addNode(node.name, {
-    x: STRETCH * (spots[i]?.x ?? 0),
-    y: spots[i]?.y ?? 0,
+  for (const node of [...nodes].sort((a, b) => a.hops - b.hops || b.degree - a.degree)) graph.addNode(node.name, {
+    x: STRETCH * (spots[place.get(node.name) ?? 0]?.x ?? 0),
+    y: spots[place.get(node.name) ?? 0]?.y ?? 0,
     label: node.label.length > LONGEST ? `${node.label.slice(0, LONGEST - 1)}…` : node.label,
     far: node.hops > 1,
     size: node.hops === 0 ? 11 : 4 + 5 * Math.sqrt(node.degree / most),
     color: node.hops === 0 ? second : node.hops === 1 ? accent : soft,
-    forceLabel: node.hops === 0,
-  }));
+    forceLabel: true,
+  });
   for (const edge of edges) {
     graph.addEdge(edge.source, edge.target, { label: words(edge.relation.label), color: line, size: 1.4 });
   }
 
   let pointed: string | null = null;
+  let written: Written[] = [];
   const near = (node: string): boolean => pointed === null || node === pointed || graph.areNeighbors(node, pointed);
   const sigma = new Sigma(graph, room, {
     allowInvalidContainer: true,
@@ -42,9 +55,7 @@ export function drawEgo(room: HTMLElement, { nodes, edges }: EntityView["graph"]
     labelFont: getComputedStyle(document.body).fontFamily,
     labelSize: 13,
     labelColor: { color: ink },
-    labelDensity: 0.8,
-    labelGridCellSize: 80,
-    labelRenderedSizeThreshold: 5,
+    labelDensity: 0,
     edgeLabelFont: getComputedStyle(document.body).fontFamily,
     edgeLabelSize: 12,
     edgeLabelColor: { color: soft },
@@ -52,12 +63,15 @@ export function drawEgo(room: HTMLElement, { nodes, edges }: EntityView["graph"]
     defaultDrawNodeLabel: (context, node, settings) => {
       if (!node.label) return;
       context.font = `${settings.labelWeight} ${settings.labelSize}px ${settings.labelFont}`;
+      const spot = beside(node, context.measureText(node.label).width, room.clientWidth);
+      if (written.some((other) => other.x < spot.x + spot.width && spot.x < other.x + other.width && Math.abs(other.y - spot.y) < LINE)) return;
+      written.push(spot);
       context.lineWidth = 4;
       context.lineJoin = "round";
       context.strokeStyle = surface;
       context.fillStyle = ink;
-      context.strokeText(node.label, node.x + node.size + 4, node.y + 4.5);
-      context.fillText(node.label, node.x + node.size + 4, node.y + 4.5);
+      context.strokeText(node.label, spot.x, spot.y + 4.5);
+      context.fillText(node.label, spot.x, spot.y + 4.5);
     },
     defaultDrawNodeHover: (context, node, settings) => {
       const label = node.label ?? "";
@@ -78,14 +92,14 @@ export function drawEgo(room: HTMLElement, { nodes, edges }: EntityView["graph"]
     },
     nodeReducer: (node, attributes) => {
       if (!near(node)) return { ...attributes, color: line, label: "" };
-      if (pointed === null) return attributes["far"] ? { ...attributes, label: "" } : attributes;
-      return { ...attributes, forceLabel: true };
+      return pointed === null && attributes["far"] ? { ...attributes, label: "" } : attributes;
     },
     edgeReducer: (edge, attributes) => {
       if (pointed === null) return { ...attributes, label: "" };
       return graph.hasExtremity(edge, pointed) ? { ...attributes, color: accent, forceLabel: true } : { ...attributes, hidden: true };
     },
   });
+  sigma.on("beforeRender", () => { written = []; });
   sigma.on("enterNode", ({ node }) => { pointed = node; room.style.cursor = "pointer"; sigma.refresh({ skipIndexation: true }); });
   sigma.on("leaveNode", () => { pointed = null; room.style.cursor = ""; sigma.refresh({ skipIndexation: true }); });
   sigma.on("clickNode", ({ node }) => open(node));

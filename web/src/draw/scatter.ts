@@ -17,6 +17,8 @@ export interface Listeners {
   readonly pointed: (point: number | null, at: readonly [number, number]) => void;
   readonly picked: (point: number) => void;
   readonly encircled: (polygon: Polygon) => void;
+  /** After every frame: where a point now lies, in CSS pixels. */
+  readonly drawn: (at: (point: number) => readonly [number, number]) => void;
 }
 
 export const WHOLE: View = { x: 0, y: 0, zoom: 1 };
@@ -147,6 +149,8 @@ export class Scatter {
       gl.uniform2f(uniforms.scale, (2 * unit) / w, (2 * unit) / h);
       gl.uniform1f(uniforms.grow, ratio * Math.min(3, view.zoom ** 0.35));
       gl.drawElements(gl.POINTS, this.drawn.order.length, gl.UNSIGNED_INT, 0);
+      const [left, top] = [canvas.clientWidth / 2, canvas.clientHeight / 2];
+      this.on.drawn((i) => [left + (((this.x[i] ?? 0) - view.x) * unit) / ratio, top - (((this.y[i] ?? 0) - view.y) * unit) / ratio]);
     });
   }
 

@@ -3,11 +3,11 @@ import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { PageProps } from "../app";
 import { get, type Answered, type Judged, type Named, type Scored, type Side } from "../client";
-import { percent, plural, words } from "../numbers";
+import { count, percent, plural, words } from "../numbers";
 import { Answers, matchedRanks } from "../parts/answers";
 import { Combobox } from "../parts/combobox";
 import { Explained } from "../parts/explained";
-import { Badge, RelationName, Untrained } from "../parts/marks";
+import { Badge, Label, RelationName, Untrained } from "../parts/marks";
 import { findEntities, findRelations } from "../parts/search";
 import { Starters } from "../parts/starters";
 import { Failure, Loading } from "../parts/states";
@@ -197,11 +197,11 @@ function Standing({ run, query, link, learn }: PageProps & { learn: (scored: Sco
     <section class="card standing" aria-label="How plausible the fact is">
       <h2 class="hidden">How plausible it is</h2>
       <p class="lead">
-        <b>{scored.head.label}</b> <RelationName {...scored.relation} /> <b>{scored.tail.label}</b> <Badge known={scored.known} />
+        <b><Label text={scored.head.label} /></b> <RelationName {...scored.relation} /> <b><Label text={scored.tail.label} /></b> <Badge known={scored.known} />
       </p>
       <dl class="figures">
         {scored.probability !== null && <div><dt>Probability</dt><dd>{percent(scored.probability)}</dd></div>}
-        <div><dt>Rank among tails</dt><dd>{scored.rank}</dd></div>
+        <div><dt>Rank among tails, other known ones left out</dt><dd>{count(scored.rank)}</dd></div>
         <div><dt>Score</dt><dd>{scored.score.toFixed(2)}</dd></div>
       </dl>
       <Untrained names={found.value?.untrained ?? []} />

@@ -6,7 +6,7 @@ import { get, type Entity, type EntityView, type HeldFact, type Named, type Simi
 import { count, plural, words } from "../numbers";
 import { Combobox } from "../parts/combobox";
 import { Ego } from "../parts/ego";
-import { Meter, RelationName } from "../parts/marks";
+import { Label, Meter, RelationName } from "../parts/marks";
 import { findEntities } from "../parts/search";
 import { Failure, Loading, Nothing } from "../parts/states";
 import { useRemote } from "../remote";
@@ -46,7 +46,7 @@ function Largest({ run, link }: PageProps): VNode {
       {found.state === "failed" ? <Failure refusal={found.refusal} retry={found.retry} /> : found.state === "loading" ? <Loading lines={8} /> : (
         <ul class="chips">
           {found.value.entities.map((one) => (
-            <li key={one.name}><a class="chip" href={link("entity", { name: one.name })} data-top>{one.label} <span class="soft">{one.degree}</span></a></li>
+            <li key={one.name}><a class="chip" href={link("entity", { name: one.name })} data-top><Label text={one.label} /> <span class="soft">{one.degree}</span></a></li>
           ))}
         </ul>
       )}
@@ -64,7 +64,7 @@ function One({ run, name, link, theme }: PageProps & { name: string }): VNode {
   return (
     <>
       <div class="title">
-        <h1>{entity.label}</h1>
+        <h1><Label text={entity.label} /></h1>
         <p class="soft">
           {entity.label !== entity.name && <><code>{entity.name}</code>, </>}
           {plural(total, "fact")}
@@ -133,7 +133,7 @@ function Group({ group, entity, link }: { group: Grouped; entity: Named; link: P
           return (
             <li key={i}>
               <a class={`chip ${fact.split === "train" ? "" : "held"}`} href={link("entity", { name: other.name })} title={fact.split === "train" ? undefined : `Held out of training (${fact.split})`} data-top>
-                {other.label}
+                <Label text={other.label} />
               </a>
             </li>
           );
@@ -154,7 +154,7 @@ function Alike({ run, entity, link }: { run: string; entity: Named; link: PagePr
         <ol class="alike">
           {found.value.similar.map((one) => (
             <li key={one.entity}>
-              <a href={link("entity", { name: one.entity })} data-top>{one.label}</a>
+              <a href={link("entity", { name: one.entity })} data-top><Label text={one.label} /></a>
               {one.linked ? <span class="badge" title="The graph holds a fact between the two">linked</span> : <span />}
               <Meter share={one.score} text={one.score.toFixed(2)} title="Cosine of the two embeddings" />
             </li>

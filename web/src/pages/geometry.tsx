@@ -6,6 +6,7 @@ import { get, type GeometryView, type Relation, type RunView } from "../client";
 import { Camera, type Complex, save, savePicture, type Sphere } from "../draw/sphere";
 import { decimals, words } from "../numbers";
 import { Combobox } from "../parts/combobox";
+import { Symbol } from "../parts/marks";
 import { findEntities, findRelations } from "../parts/search";
 import { SphereCanvas } from "../parts/sphere";
 import { Failure, Loading } from "../parts/states";
@@ -58,6 +59,7 @@ function Shown({ run, runs, query, theme, relation }: PageProps & { relation: st
   }, [playing, iterates]);
 
   const scenes = [left, other ? right : null].flatMap((one) => (one?.state === "ready" && one.value.scene ? [one.value.scene] : []));
+  const empty = left.state === "ready" && scenes.length === 0;
   const file = `sphere-${words(relation).replaceAll(/[^\p{L}\p{N}]+/gu, "-")}`;
   const asked = left.state === "ready" ? left.value.relation : { name: relation, label: relation };
   return (
@@ -85,10 +87,12 @@ function Shown({ run, runs, query, theme, relation }: PageProps & { relation: st
         )}
       </div>
       <div class="tools sphere-tools">
-        <button type="button" aria-pressed={playing} disabled={scenes.length === 0} onClick={() => setPlaying(!playing)}>{playing ? "Stop" : "Play the flow"}</button>
-        <label>t <input type="range" min={-iterates} max={iterates} step="0.01" value={time ?? 0} aria-label="Time of the flow"
-          onInput={(event) => { setPlaying(false); setTime(event.currentTarget.valueAsNumber); }} /> <output>{decimals(time ?? 0)}</output></label>
-        <button type="button" onClick={() => { setPlaying(false); setTime(null); cameras.forEach((one) => one.home()); }}>Reset the view</button>
+        {!empty && <>
+          <button type="button" aria-pressed={playing} disabled={scenes.length === 0} onClick={() => setPlaying(!playing)}>{playing ? "Stop" : "Play the flow"}</button>
+          <label>t <input type="range" min={-iterates} max={iterates} step="0.01" value={time ?? 0} aria-label="Time of the flow"
+            onInput={(event) => { setPlaying(false); setTime(event.currentTarget.valueAsNumber); }} /> <output>{decimals(time ?? 0)}</output></label>
+          <button type="button" onClick={() => { setPlaying(false); setTime(null); cameras.forEach((one) => one.home()); }}>Reset the view</button>
+        </>}
         {runs.length > 1 && (
           <label>Beside it <select value={other?.name ?? ""} onChange={(event) => change({ with: event.currentTarget.value || null, j: null })}>
             <option value="">nothing</option>
@@ -99,17 +103,21 @@ function Shown({ run, runs, query, theme, relation }: PageProps & { relation: st
           if (!event.currentTarget.checked) Object.assign(cameras[1], { longitude: cameras[0].longitude, latitude: cameras[0].latitude });
           setLinked(event.currentTarget.checked);
         }} /> Link the cameras</label>}
-        <button type="button" disabled={scenes.length === 0} onClick={() => savePicture(drawn(), `${file}.png`)}>Save PNG</button>
-        <button type="button" disabled={scenes.length === 0} onClick={() => save(`${file}.json`, new Blob([JSON.stringify(scenes, null, 1)], { type: "application/json" }))}>Save data</button>
+        {!empty && <>
+          <button type="button" disabled={scenes.length === 0} onClick={() => savePicture(drawn(), `${file}.png`)}>Save PNG</button>
+          <button type="button" disabled={scenes.length === 0} onClick={() => save(`${file}.json`, new Blob([JSON.stringify(scenes, null, 1)], { type: "application/json" }))}>Save data</button>
+        </>}
       </div>
-      <ul class="legend sphere-legend" aria-label="Legend">
-        <li><span class="stroke blue" /> circle around an entity</li>
-        <li><span class="stroke green" /> its images under θⁿ</li>
-        <li><span class="stroke red" /> under θ⁻ⁿ</li>
-        <li><span class="stroke way" /> the flow θᵗ</li>
-        <li>● attracting, ○ repelling, ◆ other fixed points</li>
-      </ul>
-      <p class="soft hint">Drag or use the arrow keys to turn, double-click to reset. Each coordinate is a map of its own; the list has those first that add most to the scores of the relation’s facts.</p>
+      {!empty && <>
+        <ul class="legend sphere-legend" aria-label="Legend">
+          <li><span class="stroke blue" /> circle around an entity</li>
+          <li><span class="stroke green" /> its images under θⁿ</li>
+          <li><span class="stroke red" /> under θ⁻ⁿ</li>
+          <li><span class="stroke way" /> the flow θᵗ</li>
+          <li>● attracting, ○ repelling, ◆ other fixed points</li>
+        </ul>
+        <p class="soft hint">Drag or use the arrow keys to turn, double-click to reset. Each coordinate is a map of its own; the list has those first that add most to the scores of the relation’s facts.</p>
+      </>}
     </>
   );
 }
@@ -171,12 +179,6 @@ function Side({ side, run, runs, found, theme, camera, time, change, choose, coo
       )}
     </section>
   );
-}
-
-/** 5★ε_n with its letter below the line. */
-function Symbol({ text }: { text: string }): VNode {
-  const [sign, letter] = text.startsWith("5★") ? text.split("_") : [text];
-  return <>{sign}{letter && <sub>{letter}</sub>}</>;
 }
 
 function written(z: Complex | undefined): string {

@@ -82,7 +82,7 @@ function Shown({ query, link, theme, map }: PageProps & { map: MapView }): VNode
       ) : (
         <p class="ramp"><span class="soft">few facts</span><span class="bar" /><span class="soft">many</span></p>
       )}
-      <p class="soft hint">Drag to move, scroll or pinch to zoom, shift and drag to encircle, click a point to open it.</p>
+      <p class="soft hint">Drag to move, scroll or pinch to zoom, shift and drag to encircle, click a point to open it. Those with most facts are named: the closer, the more.</p>
     </>
   );
 }

@@ -1,10 +1,10 @@
 /** Relations: what each is like, and how well the model answers it in both directions. */
 import type { VNode } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { PageProps } from "../app";
 import { get, type Direction, type Mined, type Relation } from "../client";
-import { count, decimals, percent, plural, words } from "../numbers";
-import { Meter, RelationName } from "../parts/marks";
+import { alike, count, decimals, percent, plural, words } from "../numbers";
+import { Label, Meter, RelationName } from "../parts/marks";
 import { Failure, Loading, Nothing } from "../parts/states";
 import { useRemote } from "../remote";
 import { go } from "../route";
@@ -63,6 +63,7 @@ function Table({ relations, total, query, link }: PageProps & { relations: reado
   const rows = relations
     .filter((one) => `${one.name} ${words(one.label)}`.toLowerCase().includes(text.trim().toLowerCase()))
     .sort((a, b) => compare(value(a), value(b), down));
+  const twice = useMemo(() => alike(relations), [relations]);
   const sorted = (wanted: string, first: "up" | "down"): string => {
     const next = wanted === key ? !down : first === "down";
     return link("relations", { ...query, sort: `${next ? "-" : ""}${wanted}` });
@@ -88,7 +89,7 @@ function Table({ relations, total, query, link }: PageProps & { relations: reado
             <tbody>
               {(whole ? rows : rows.slice(0, ROWS)).map((one) => (
                 <tr key={one.name}>
-                  <th scope="row"><a href={link("relations", { relation: one.name })} title={one.name} data-top>{words(one.label)}</a></th>
+                  <th scope="row"><a href={link("relations", { relation: one.name })} title={one.name} data-top>{words(one.label)}</a>{twice.has(one.name) && <div class="soft hint"><Label text={one.name} /></div>}</th>
                   {COLUMNS.map((shown) => <td key={shown.key} class={shown.text ? "" : "number"}>{shown.cell(one)}</td>)}
                 </tr>
               ))}
@@ -169,7 +170,7 @@ function Found({ facts, complete, link }: Finds & { link: PageProps["link"] }): 
       {facts.map((one) => (
         <li key={`${one.head.name}\n${one.tail.name}`}>
           <a class="sentence" href={link("ask", { head: one.head.name, relation: one.relation.name, tail: one.tail.name })} data-top>
-            {one.head.label} <RelationName {...one.relation} /> {one.tail.label}
+            <Label text={one.head.label} /> <RelationName {...one.relation} /> <Label text={one.tail.label} />
           </a>
           <Meter share={one.plausibility} text={one.plausibility < 0.01 ? "< 0.01" : decimals(one.plausibility)} title="Plausibility: the chance that there is a further tail, times this tail's share of the score" />
           <span class="score" title="Calibrated probability">{one.probability === null ? "" : percent(one.probability)}</span>

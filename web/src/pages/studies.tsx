@@ -3,27 +3,14 @@ import type { VNode } from "preact";
 import type { PageProps } from "../app";
 import { get, type StudyHead } from "../client";
 import { classColour } from "../draw/colours";
-import { decimals } from "../numbers";
 import { Comparisons, type Test } from "../parts/comparisons";
-import { Curves, dashes, type Point } from "../parts/curves";
+import { Curves, dashes } from "../parts/curves";
+import { Frontier, type Sized } from "../parts/frontier";
+import { type Cell, MEASURES, Outcomes } from "../parts/outcomes";
 import { Failure, Loading, Nothing } from "../parts/states";
 import { useRemote } from "../remote";
 import { go } from "../route";
 
-interface Cell {
-  readonly dataset: string;
-  readonly row: string;
-  readonly form: string;
-  readonly group: string;
-  readonly rank: number;
-  readonly seeds: readonly number[];
-  readonly seeds_wanted: readonly number[];
-  readonly published_mrr: number | null;
-  readonly verdict: string;
-  readonly best: readonly string[];
-  readonly valid_mrr_by_epoch?: readonly Point[];
-  readonly [measure: string]: unknown;
-}
 interface Report {
   readonly title: string;
   readonly alpha?: number;
@@ -32,7 +19,6 @@ interface Report {
   readonly left_out: readonly string[];
 }
 
-const MEASURES: Readonly<Record<string, string>> = { mrr: "MRR", hits1: "Hits@1", hits3: "Hits@3", hits10: "Hits@10" };
 const ALPHA = 0.05;
 /** Curves shown before the reader chooses. */
 const FIRST = 6;
@@ -75,42 +61,31 @@ function One({ name, query, link }: PageProps & { name: string }): VNode {
   if (found.state === "failed") return <Failure refusal={found.refusal} retry={found.retry} />;
   if (found.state === "loading") return <Loading lines={10} />;
   const { title, cells, left_out, tests = [], alpha = ALPHA } = found.value;
-  const datasets = [...new Set(cells.map((cell) => cell.dataset))];
-  const rows = [...new Set(cells.map((cell) => cell.row))];
-  const at = new Map(cells.map((cell) => [`${cell.row}\n${cell.dataset}`, cell]));
-  if (cells.length === 0) return <Nothing title="This study has no results yet" />;
-  const dataset = datasets.find((one) => one === query["dataset"]) ?? datasets.find((one) => cells.some((cell) => cell.dataset === one && cell.seeds.length > 0)) ?? "";
-  const mean = (row: string): number | null => { const mrr = at.get(`${row}\n${dataset}`)?.["mrr"]; return typeof mrr === "number" ? mrr : null; };
+  const ran = [...new Set(cells.filter((cell) => cell.seeds.length > 0).map((cell) => cell.dataset))];
+  const dataset = ran.find((one) => one === query["dataset"]) ?? ran[0];
+  if (dataset === undefined) return <Nothing title="This study has no results yet" />;
+  const here = cells.filter((cell) => cell.dataset === dataset);
+  const mean = (row: string): number | null => here.find((cell) => cell.row === row)?.mrr ?? null;
   const difference = (a: string, b: string): number | null => { const [one, other] = [mean(a), mean(b)]; return one === null || other === null ? null : one - other; };
   const compared = tests.filter((test) => test.dataset === dataset && test.measure === "mrr" && difference(test.a, test.b) !== null);
+  const sized = here.flatMap((cell): Sized[] => (typeof cell.mrr === "number" && cell.parameters ? [{ name: cell.row, parameters: cell.parameters, mean: cell.mrr, sd: cell.mrr_sd ?? null, main: cell.group === "main" }] : []));
   return (
     <section aria-label={title}>
       <h2>{title || name}</h2>
       <label>Measure <select value={measure} onChange={(event) => go(link("studies", { ...query, measure: event.currentTarget.value }), "replace")}>
         {Object.entries(MEASURES).map(([key, text]) => <option key={key} value={key}>{text}</option>)}
       </select></label>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Models by datasets">
-        <table>
-          <thead><tr><th scope="col">Model</th>{datasets.map((one) => <th key={one} scope="col" class="number">{one}</th>)}</tr></thead>
-          <tbody>
-            {rows.map((row) => (
-              <tr key={row}>
-                <th scope="row">{row}</th>
-                {datasets.map((dataset) => <td key={dataset} class="number"><Reading cell={at.get(`${row}\n${dataset}`)} measure={measure} /></td>)}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-      <p class="soft hint">Test set, mean over seeds; ± is their standard deviation, which one seed does not have. Bold: the best of a dataset, and for MRR what Welch’s test cannot tell from it.{cells.some((cell) => typeof cell[`published_${measure}`] === "number") && " The second line is what the paper prints."} Point at a number for form, rank and seeds.</p>
+      <Outcomes cells={cells} datasets={ran} measure={measure} opened={query["cell"] === undefined ? null : { row: query["cell"], dataset }}
+        open={(cell) => go(link("studies", { ...query, ...(cell ? { dataset: cell.dataset, rows: cell.dataset === dataset ? query["rows"] : null } : {}), cell: cell?.row }), "replace")} />
       <div class="title-row">
-        <h2>Is it more than chance{datasets.length > 1 && ` on ${dataset}`}?</h2>
-        {datasets.length > 1 && <label>Dataset <select value={dataset} onChange={(event) => go(link("studies", { ...query, dataset: event.currentTarget.value, rows: null }), "replace")}>
-          {datasets.map((one) => <option key={one} value={one}>{one}</option>)}
+        <h2>Is it more than chance{ran.length > 1 && ` on ${dataset}`}?</h2>
+        {ran.length > 1 && <label>Dataset <select value={dataset} onChange={(event) => go(link("studies", { ...query, dataset: event.currentTarget.value, rows: null, cell: null }), "replace")}>
+          {ran.map((one) => <option key={one} value={one}>{one}</option>)}
         </select></label>}
       </div>
       {compared.length > 0 ? <Comparisons tests={compared} alpha={alpha} difference={difference} on={dataset} /> : <p class="soft">The report compares no two models that were run on {dataset}.</p>}
-      <Learning key={dataset} cells={cells.filter((cell) => cell.dataset === dataset)} dataset={dataset} query={query} link={link} />
+      {sized.length > 1 && <section aria-label="Size against quality"><h2>Size against quality on {dataset}</h2><Frontier models={sized} measure="Test MRR" on={dataset} /></section>}
+      <Learning key={dataset} cells={here} dataset={dataset} query={query} link={link} />
       {left_out.length > 0 && <details><summary>Left out: {left_out.length}</summary><ul>{left_out.map((one) => <li key={one}>{one}</li>)}</ul></details>}
     </section>
   );
@@ -143,19 +118,5 @@ function Learning({ cells, dataset, query, link }: Pick<PageProps, "query" | "li
         </>
       )}
     </section>
-  );
-}
-
-function Reading({ cell, measure }: { cell: Cell | undefined; measure: string }): VNode {
-  const mean = cell?.[measure];
-  if (!cell || typeof mean !== "number") return <span class="soft">–</span>;
-  const spread = cell[`${measure}_sd`];
-  const printed = cell[`published_${measure}`];
-  const text = <>{decimals(mean, 3)}{typeof spread === "number" && <span class="soft"> ±{decimals(spread, 3)}</span>}</>;
-  return (
-    <span title={`${cell.form}, rank ${cell.rank}, ${cell.seeds.length} of ${cell.seeds_wanted.length} seeds. ${cell.verdict}`}>
-      {cell.best.includes(measure) ? <b>{text}</b> : text}
-      {typeof printed === "number" && <><br /><span class="soft">{decimals(printed, 3)}</span></>}
-    </span>
   );
 }

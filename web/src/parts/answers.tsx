@@ -5,7 +5,7 @@ import type { Answer, Answered, Side } from "../client";
 import { percent, plural, words } from "../numbers";
 import { go } from "../route";
 import { Explained } from "./explained";
-import { Badge, Meter, Probability, Untrained } from "./marks";
+import { Badge, Label, Meter, Probability, Untrained } from "./marks";
 import { Nothing } from "./states";
 
 interface Props {
@@ -36,7 +36,7 @@ export function Answers({ answered, asked, of, query, link, ranks, confident, fa
     go(link("ask", { ...query, why: why === tag(of, answer) ? null : tag(of, answer) }), "replace");
   return (
     <>
-      {calibrated && <p class="soft summary">{summary(answers.filter((answer) => !answer.known), isGuess, confident)}</p>}
+      {calibrated ? <p class="soft summary">{summary(answers.filter((answer) => !answer.known), isGuess, confident)}</p> : ranks && <p class="soft summary">Not calibrated: scores only order these answers.</p>}
       <Untrained names={answered.untrained} />
       <ol class={`answers ${fading ? "fading" : ""}`}>
         {answers.map((answer, i) => {
@@ -51,9 +51,9 @@ export function Answers({ answered, asked, of, query, link, ranks, confident, fa
                   {asked === "relation" ? (
                     <a href={link("relations", { relation: answer.entity })} title={answer.entity}>{label}</a>
                   ) : (
-                    <a href={link("entity", { name: answer.entity })} title={answer.entity === answer.label ? undefined : answer.entity}>{label}</a>
+                    <a href={link("entity", { name: answer.entity })} title={answer.entity === answer.label ? undefined : answer.entity}><Label text={label} /></a>
                   )}
-                  {ranks && <span class="soft there">{elsewhere(ranks.get(answer.entity), i + 1)}</span>}
+                  {ranks && <span class="soft there">{elsewhere(ranks, answer.entity, i + 1)}</span>}
                 </span>
                 <Badge known={answer.known} guess={isGuess(answer)} />
                 {answer.probability !== null ? (
@@ -90,7 +90,8 @@ function tag(of: string, answer: Answer): string {
   return `${of}:${answer.entity}`;
 }
 
-function elsewhere(there: number | undefined, here: number): string {
-  if (there === undefined) return "not there";
+function elsewhere(ranks: ReadonlyMap<string, number>, entity: string, here: number): string {
+  const there = ranks.get(entity);
+  if (there === undefined) return `after ${ranks.size} there`;
   return there === here ? "same place" : `${there < here ? "↑" : "↓"} ${there} there`;
 }

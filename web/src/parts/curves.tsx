@@ -1,13 +1,14 @@
 /** Lines by epoch with the band that the seeds span: drawn, read off with pointer or arrow keys, and as a table. */
 import type { VNode } from "preact";
-import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import { classColour } from "../draw/colours";
 import { decimals } from "../numbers";
+import { digits, ticks, useWidth } from "./axes";
 
 export interface Point { readonly epoch: number; readonly mean: number; readonly low: number; readonly high: number; readonly seeds: number }
 export interface Line { readonly name: string; readonly colour: number; readonly points: readonly Point[] }
 
-const [HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [300, 44, 12, 12, 40];
+const [HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [300, 50, 18, 12, 40];
 const DASHES = ["none", "8 4", "2 3", "10 3 2 3"];
 /** As in the report: what lies below this share of the best last value would flatten all the rest. */
 const FLOOR = 0.5;
@@ -15,16 +16,9 @@ const FLOOR = 0.5;
 export const dashes = (colour: number): string => DASHES[colour % DASHES.length] ?? "none";
 
 export function Curves({ lines, what, on }: { lines: readonly Line[]; what: string; on: string }): VNode {
-  const box = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(600);
+  const [box, width] = useWidth();
   const [chosen, choose] = useState<number | null>(null);
   const clip = useId();
-  useLayoutEffect(() => {
-    if (!box.current) return;
-    const seen = new ResizeObserver(([entry]) => { if (entry) setWidth(Math.max(200, entry.contentRect.width)); });
-    seen.observe(box.current);
-    return () => seen.disconnect();
-  }, []);
 
   const epochs = [...new Set(lines.flatMap((line) => line.points.map((point) => point.epoch)))].sort((a, b) => a - b);
   const [first, last] = [epochs[0] ?? 0, epochs.at(-1) ?? 1];
@@ -71,7 +65,7 @@ export function Curves({ lines, what, on }: { lines: readonly Line[]; what: stri
         </svg>
       </div>
       <figcaption class="soft">
-        {what} after epoch {at}: {values.map(({ line, point: here }, i) => <span key={line.name}>{i > 0 && ", "}{line.name} <b>{decimals(here?.mean, 3)}</b>{ended(here)}</span>)}. Point, or use the arrow keys, to read off another epoch. The band reaches from the lowest to the highest seed.
+        {what} after epoch {at}: {values.map(({ line, point: here }, i) => <span key={line.name}>{i > 0 && ", "}{line.name} <b>{decimals(here?.mean, 3)}</b>{ended(here)}</span>)}. Point, or use the arrow keys, to read off another epoch.{all.some((one) => one.seeds > 1) && " The band reaches from the lowest to the highest seed."}
         {Math.min(...all.map((one) => one.low)) < floor && " What lies below half of the best is cut off."}
       </figcaption>
       <details>
@@ -93,14 +87,3 @@ function Value({ point }: { point: Point | undefined }): VNode {
 }
 
 const path = (points: readonly (readonly [number, number])[]): string => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
-
-const digits = (levels: readonly number[]): number => ((levels[1] ?? 1) - (levels[0] ?? 0) < 0.0099 ? 3 : 2);
-
-/** About so many round numbers from low to high. */
-function ticks(low: number, high: number, wanted: number): number[] {
-  const rough = Math.max(1e-6, (high - low) / wanted);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = ([1, 2, 5, 10].find((one) => one * power >= rough) ?? 10) * power;
-  const from = Math.ceil(low / step - 1e-9);
-  return Array.from({ length: Math.max(0, Math.floor(high / step + 1e-9) - from + 1) }, (_, i) => (from + i) * step);
-}

@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import type { PageProps } from "../app";
 import { get, type Explanation, type Fact, type Named } from "../client";
 import { useRemote } from "../remote";
-import { Meter, RelationName } from "./marks";
+import { Label, Meter, RelationName } from "./marks";
 import { Failure, Loading } from "./states";
 
 interface Props {
@@ -74,5 +74,5 @@ function Chain({ start, steps, link }: { start: Named; steps: readonly Fact[]; l
 }
 
 function Name({ of, link }: { of: Named; link: Props["link"] }): VNode {
-  return <a href={link("entity", { name: of.name })}>{of.label}</a>;
+  return <a href={link("entity", { name: of.name })}><Label text={of.label} /></a>;
 }

@@ -1,5 +1,5 @@
 /** Small signs that several pages share. */
-import type { VNode } from "preact";
+import { Fragment, type VNode } from "preact";
 import type { Named } from "../client";
 import { percent, words } from "../numbers";
 
@@ -28,9 +28,20 @@ export function Probability({ p }: { p: number }): VNode {
   return <Meter share={p} text={percent(p)} title={`Calibrated probability ${p.toFixed(3)}`} />;
 }
 
+/** A name that may be broken after an underscore or a slash rather than in the middle of a word. */
+export function Label({ text }: { text: string }): VNode {
+  return <>{text.split(/(?<=[_/])/).map((part, i) => <Fragment key={i}>{i > 0 && <wbr />}{part}</Fragment>)}</>;
+}
+
 export function RelationName({ name, label }: { name: string; label: string }): VNode {
   const read = words(label);
   return <span class="relation" title={read === name ? undefined : name}>{read}</span>;
+}
+
+/** 5★ε_n with its letter below the line. */
+export function Symbol({ text }: { text: string }): VNode {
+  const [sign, letter] = text.startsWith("5★") ? text.split("_") : [text];
+  return <>{sign}{letter && <sub>{letter}</sub>}</>;
 }
 
 /** What is said about names that no training fact has comes from first, random numbers. */

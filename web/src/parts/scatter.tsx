@@ -1,8 +1,9 @@
 /** The canvas of the map: keeps the drawing in step with the address. */
 import type { VNode } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { MapView } from "../client";
 import { homeOf, paintOf, readView, writePolygon, writeView } from "../draw/choice";
+import { type Name, placeNames } from "../draw/names";
 import { Scatter } from "../draw/scatter";
 import { plural } from "../numbers";
 import type { Theme } from "../theme";
@@ -27,8 +28,10 @@ export function Points(props: Props): VNode {
   const canvas = useRef<HTMLCanvasElement>(null);
   const trace = useRef<SVGPolygonElement>(null);
   const scatter = useRef<Scatter | null>(null);
-  const latest = useRef(props);
-  latest.current = props;
+  const worth = useMemo(() => [...(chosen ?? map.names.keys())].sort((a, b) => (map.degree[b] ?? 0) - (map.degree[a] ?? 0)), [map, chosen]);
+  const latest = useRef({ ...props, worth });
+  latest.current = { ...props, worth };
+  const [names, setNames] = useState<readonly Name[]>([]);
   const [pointed, setPointed] = useState<{ point: number; at: readonly [number, number] } | null>(null);
   const [failed, setFailed] = useState(false);
 
@@ -40,6 +43,7 @@ export function Points(props: Props): VNode {
         pointed: (point, at) => setPointed(point === null ? null : { point, at }),
         picked: (point) => latest.current.open(point),
         encircled: (polygon) => latest.current.encircled(writePolygon(polygon)),
+        drawn: (at) => setNames(placeNames(latest.current.worth, map.labels, at, [canvas.current?.clientWidth ?? 0, canvas.current?.clientHeight ?? 0])),
       });
       scatter.current.lasso = latest.current.lasso;
     } catch {
@@ -64,7 +68,7 @@ export function Points(props: Props): VNode {
   return (
     <div class={`plane ${lasso ? "encircling" : ""} ${pointed ? "pointing" : ""}`}>
       <canvas ref={canvas} tabIndex={0} role="img" aria-label={`${plural(map.count, "entity", "entities")} placed by ${map.method.toUpperCase()}. Arrow keys move, plus and minus zoom; the search beside lists names.`} />
-      <svg aria-hidden="true"><polygon ref={trace} /></svg>
+      <svg aria-hidden="true"><polygon ref={trace} />{names.map((one) => <text key={one.text} x={one.x} y={one.y + 4}>{one.text}</text>)}</svg>
       {pointed && named && (
         <div class="tip" style={{ left: `${pointed.at[0]}px`, top: `${pointed.at[1]}px` }}>
           {named} <span class="soft">{plural(map.degree[pointed.point] ?? 0, "fact")}</span>

@@ -1,6 +1,6 @@
 /** What the fields search in. */
 import { get, type Entity, type Relation } from "../client";
-import { count, plural } from "../numbers";
+import { alike, count, plural } from "../numbers";
 import type { Suggestion } from "./combobox";
 
 const SHOWN = 8;
@@ -16,5 +16,6 @@ export async function findEntities(run: string, text: string, signal: AbortSigna
 
 export async function findRelations(run: string, text: string, signal: AbortSignal): Promise<readonly Suggestion[]> {
   const found = await get<{ relations: readonly Relation[] }>("relations", { run, q: text, limit: 4 * SHOWN }, signal);
-  return found.relations.map((one) => ({ ...one, note: count(one.train) }));
+  const twice = alike(found.relations);
+  return found.relations.map((one) => ({ ...one, note: twice.has(one.name) ? `${one.name}, ${count(one.train)}` : count(one.train) }));
 }

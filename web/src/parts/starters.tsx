@@ -5,7 +5,7 @@ import type { PageProps } from "../app";
 import { get, post, type Answer, type Answered, type Entity, type EntityView, type Fact, type Named, type Relation, type Side } from "../client";
 import { words } from "../numbers";
 import { useRemote } from "../remote";
-import { Badge } from "./marks";
+import { Badge, Label } from "./marks";
 import { Failure, Loading } from "./states";
 
 const HUBS = 10;
@@ -53,7 +53,7 @@ export function Starters({ run, link, query, given, wanted, learn }: Props): VNo
               <span class="tells">
                 {plausible(answered).map((answer) => (
                   <span key={answer.entity}>
-                    {answered.asked === "relation" ? words(answer.label) : answer.label} {!answer.known && <Badge known={false} />}
+                    <Label text={answered.asked === "relation" ? words(answer.label) : answer.label} /> {!answer.known && <Badge known={false} />}
                   </span>
                 ))}
               </span>
@@ -73,7 +73,7 @@ function plausible({ answers }: Answered): readonly Answer[] {
 
 function Part({ side, of }: { side: Side; of: Named | null }): VNode {
   if (!of) return <b class="unknown">?</b>;
-  return side === "relation" ? <span class="relation">{words(of.label)}</span> : <b>{of.label}</b>;
+  return side === "relation" ? <span class="relation">{words(of.label)}</span> : <b><Label text={of.label} /></b>;
 }
 
 /** Questions about well-known entities, one per relation, those first that the model answers best. */

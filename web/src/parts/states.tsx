@@ -10,12 +10,14 @@ export function Loading({ lines = 3, what = "Loading" }: { lines?: number; what?
   );
 }
 
+/** A refusal as readers of the page need it: what tells programs to send a request tells them to type. */
 export function Failure({ refusal, retry }: { refusal: Refused; retry?: () => void }): VNode {
+  const hint = refusal.hint.includes("GET /v1/") ? "Type a part of the name into the field above: what is called so is suggested." : refusal.hint;
   const passing = refusal.status === 0 || refusal.status === 429 || refusal.status >= 500;
   return (
     <div class="notice failure" role="alert">
       <p><b>{refusal.message}</b></p>
-      {refusal.hint && <p>{refusal.hint}</p>}
+      {hint && <p>{hint}</p>}
       {passing && retry && <button type="button" onClick={retry}>Try again</button>}
     </div>
   );

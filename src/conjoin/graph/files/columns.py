@@ -81,12 +81,12 @@ def choose(where: str, names: Sequence[str], options: ReadOptions) -> Chosen:
         plain = len(names) == 3 and positions == (0, 1, 2) and all(_bare(name) in ROLES for name in names)
         return Chosen(positions, "" if plain else f"head, relation and tail are the columns {listed}")
     if len(names) != 3:
-        raise GraphError(f"{where}: {len(names)} columns ({_listed(names)}): {CHOOSE}")
+        raise GraphError(f"{where}: {len(names)} columns ({cells_told(names)}): {CHOOSE}")
     for place, name in enumerate(names):
         word = _bare(name)
         if word in BESIDE or (len(word) > 1 and ROLES.get(word, place) != place):
             raise GraphError(
-                f"{where}: the columns are called {_listed(names)}, and {shortened(name, limit=30)} "
+                f"{where}: the columns are called {cells_told(names)}, and {shortened(name, limit=30)} "
                 f"stands where the {PLACES[place]} is expected: {CHOOSE}"
             )
     taken = ", ".join(f"{role} {shortened(name, limit=30)}" for role, name in zip(PLACES, names, strict=True))
@@ -206,17 +206,19 @@ def _bare(name: str) -> str:
 def _position(where: str, names: Sequence[str], column: int | str) -> int:
     if isinstance(column, int):
         if column >= len(names):
-            raise GraphError(f"{where}: no column {column}, counted from 0: there are {len(names)} ({_listed(names)})")
+            raise GraphError(
+                f"{where}: no column {column}, counted from 0: there are {len(names)} ({cells_told(names)})"
+            )
         return column
     places = [i for i, name in enumerate(names) if name == column]
     if len(places) != 1:
         count = f"{len(places)} columns are" if places else "no column is"
         guess = "" if places else did_you_mean(column, names) + (other_delimiter(names[0]) if len(names) == 1 else "")
-        raise GraphError(f"{where}: {count} named {column!r}; there are {_listed(names)}.{guess}")
+        raise GraphError(f"{where}: {count} named {column!r}; there are {cells_told(names)}.{guess}")
     return places[0]
 
 
-def _listed(cells: Sequence[str]) -> str:
+def cells_told(cells: Sequence[str]) -> str:
     return ", ".join(shortened(cell, limit=30) for cell in cells[:12]) + (", …" if len(cells) > 12 else "")
 
 

@@ -24,11 +24,11 @@ from conjoin.graph.files.readers import read_added
 from conjoin.graph.files.report import SAMPLES, ReadOptions, ReadReport, Sink, Triples
 from conjoin.graph.files.source import FORMATS, AnyPath, format_of, opened, without_mark
 from conjoin.graph.files.tables import FIRST, Layout, is_spaced, read_text_table
+from conjoin.graph.graph import PLACES
 from conjoin.progress import Track, silent
 
 BLOCK_BYTES = 8 << 20
 FLUSH_TRIPLES = 200_000
-COLUMNS = ("head", "relation", "tail")
 # First bytes of the characters that count as white space; only names that begin so can be blank.
 BLANK_STARTS = np.isin(np.arange(256), [*range(9, 14), *range(28, 33), 0xC2, 0xE1, 0xE2, 0xE3])
 COUNTS = (
@@ -47,7 +47,7 @@ LabelRow = tuple[str, str, int]
 
 
 class FlowSink(Sink):
-    """A sink that hands batches (head, relation, tail) to `take` and forgets them; labels pile up until `labels_of`."""
+    """A sink that hands batches (head, relation, tail) to `take` and forgets them; labels pile up in `labelled`."""
 
     def __init__(self, file: str, file_format: str, options: ReadOptions, take: Take) -> None:
         super().__init__(file, file_format, options)
@@ -91,7 +91,7 @@ class FlowSink(Sink):
     def hand_on(self, columns: Sequence[Any]) -> None:
         import pyarrow as pa
 
-        batch = pa.RecordBatch.from_arrays(list(columns), names=list(COLUMNS))
+        batch = pa.RecordBatch.from_arrays(list(columns), names=list(PLACES))
         if self.may_lack_a_header:
             self._compare_with_first(batch.columns)
         self.taken += len(batch)
@@ -346,4 +346,4 @@ def _ntriples_part(block: bytes, line: int, file: str, options: ReadOptions, sco
 def _joined(batches: list[Any]) -> list[Any]:
     import pyarrow as pa
 
-    return [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(COLUMNS))]
+    return [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(PLACES))]

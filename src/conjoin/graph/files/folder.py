@@ -12,15 +12,10 @@ from conjoin.graph.files.columns import doubts
 from conjoin.graph.files.labels import read_labels_with_report
 from conjoin.graph.files.readers import PLAIN, read_triples
 from conjoin.graph.files.report import SAMPLES, Problem, ReadOptions, Triples, padded, said_of_padded
-from conjoin.graph.files.source import AnyPath, is_known, known_suffixes, split_name
+from conjoin.graph.files.source import SPLIT_NAMES, AnyPath, is_known, known_suffixes, split_name
 from conjoin.graph.files.store import STORED, open_graph
 from conjoin.graph.graph import SPLITS, Graph, Split, Vocabulary
 
-SPLIT_NAMES: dict[Split, tuple[str, ...]] = {
-    "train": ("train",),
-    "valid": ("valid", "validation", "val", "dev"),
-    "test": ("test",),
-}
 UNSPLIT = "one file: all triples are train; valid and test are empty"
 Labels = AnyPath | Mapping[str, str]
 
@@ -37,9 +32,10 @@ def read_graph(
     """The graph at `path`; what the reports on its files say goes into its notes.
 
     A folder has files named train, valid (validation, val, dev) and test in any format and case; only train must be
-    there. Labels are a file or a mapping; a folder's entity_labels.tsv[.gz] and relation_labels.tsv[.gz] are found by
-    themselves, and win over the labels inside RDF. One file is all train, and `split` makes a graph with three splits
-    of it. A folder with a graph.json was stored by `save_graph` and is opened with its own notes.
+    there. Without a suffix they are TSV, as the ComplEx-N3 code packs them. Labels are a file or a mapping; a folder's
+    entity_labels.tsv[.gz] and relation_labels.tsv[.gz] are found by themselves, and win over the labels inside RDF. One
+    file is all train, and `split` makes a graph with three splits of it. A folder with a graph.json was stored by
+    `save_graph` and is opened with its own notes.
     """
     place = Path(path)
     try:
@@ -70,7 +66,9 @@ def split_files(folder: AnyPath) -> dict[Split, Path]:
         raise GraphError(f"{folder}: cannot be read: {error.strerror or error}") from error
     found: dict[Split, Path] = {}
     for split in SPLITS:
-        candidates = [file for file in files if _is_split(file, split)]
+        named = [file for file in files if split_name(file)[0].lower() in SPLIT_NAMES[split]]
+        bare = [file for file in named if not split_name(file)[1]]
+        candidates = [file for file in named if is_known(split_name(file)[1])] or bare
         if len(candidates) > 1:
             names = " and ".join(file.name for file in candidates)
             raise GraphError(f"{folder}: {names} could each be the {split} split: leave one of them")
@@ -79,15 +77,14 @@ def split_files(folder: AnyPath) -> dict[Split, Path]:
     if "train" not in found:
         shown = ", ".join(file.name for file in files[:20]) + (", …" if len(files) > 20 else "")
         raise GraphError(
-            f"{folder}: no train file, which is named train with one of the suffixes {known_suffixes()}. "
-            + (f"There are {shown}" if files else "The folder has no files")
+            f"{folder}: no train file, which is named train, with one of the suffixes {known_suffixes()}, or none. "
+            + (
+                f"There are {shown}: `conjoin ingest` makes one graph of several files"
+                if files
+                else "The folder has no files"
+            )
         )
     return found
-
-
-def _is_split(file: Path, split: Split) -> bool:
-    stem, suffix, _ = split_name(file)
-    return stem.lower() in SPLIT_NAMES[split] and is_known(suffix)
 
 
 def beside(folder: Path, stem: str) -> Path | None:

@@ -51,7 +51,10 @@ class ReadOptions:
         if self.columns is not None:
             self._check_columns(tuple(self.columns))
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '\r\n"\0'):
-            raise GraphError(f"the delimiter is one character, not a quote or a line end; this is {self.delimiter!r}")
+            raise GraphError(
+                f"the delimiter is one character, not a quote or a line end; this is {self.delimiter!r}. "
+                "A tab is written '\\t'"
+            )
 
     def _check_columns(self, columns: tuple[Column, ...]) -> None:
         sound = all(isinstance(c, str) or (isinstance(c, int) and not isinstance(c, bool) and c >= 0) for c in columns)
@@ -222,7 +225,8 @@ class Sink:
         """Count a bad line, or raise when the reader is to stop at the first."""
         found = Problem(self.file, line, reason, detail)
         if self.options.on_error == "stop":
-            raise GraphError(f"{found}. {HOW_TO_SKIP}")
+            encoding = "Save the whole file as UTF-8 where it was written otherwise. " if reason == "bad UTF-8" else ""
+            raise GraphError(f"{found}. {encoding}{HOW_TO_SKIP}")
         self._problems[reason] += 1
         if len(self._samples) < SAMPLES:
             self._samples.append(found)

@@ -13,9 +13,16 @@ from typing import BinaryIO
 
 from conjoin import plugins
 from conjoin.errors import GraphError
+from conjoin.graph.graph import Split
 
 AnyPath = str | os.PathLike[str]
 FORMATS = {".txt": "TSV", ".tsv": "TSV", ".csv": "CSV", ".parquet": "Parquet", ".nt": "N-Triples", ".ttl": "Turtle"}
+SPLIT_NAMES: dict[Split, tuple[str, ...]] = {
+    "train": ("train",),
+    "valid": ("valid", "validation", "val", "dev"),
+    "test": ("test",),
+}
+BARE = frozenset(name for names in SPLIT_NAMES.values() for name in names)
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 GZIP_MAGIC = b"\x1f\x8b"
@@ -35,8 +42,10 @@ def split_name(path: AnyPath) -> tuple[str, str, bool]:
 
 
 def format_of(path: AnyPath) -> str:
-    """The format a file's suffix stands for."""
-    suffix = split_name(path)[1]
+    """The format a file's suffix stands for; a split without one is a TSV, as the ComplEx-N3 code packs them."""
+    stem, suffix, _ = split_name(path)
+    if not suffix and stem.lower() in BARE:
+        return "TSV"
     if not is_known(suffix):
         raise GraphError(f"{os.fspath(path)}: the suffix {suffix!r} is no known format; known are {known_suffixes()}")
     return FORMATS.get(suffix) or suffix.removeprefix(".")

@@ -10,7 +10,6 @@ A graph that was ingested has its ids and names in memory-mapped arrays beside t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -23,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.errors import GraphError
-from conjoin.files import LARGEST, proper, sha256_of, sync_folder
+from conjoin.files import LARGEST, digest, proper, sha256_of, sync_folder
 from conjoin.graph.files.arrays import ARRAYS, LABELS, READ, home_of, link_files, mapped_graph
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import PLACES, SPLITS, Graph, Vocabulary
@@ -105,9 +104,9 @@ def swap(stage: Path, target: Path) -> None:
 def _write(graph: Graph, stage: Path) -> None:
     import pyarrow as pa
 
-    triples = np.concatenate([graph.triples(split) for split in SPLITS])
+    triples = graph.everything()
     splits = np.repeat(np.arange(len(SPLITS), dtype=np.int8), [len(graph.triples(split)) for split in SPLITS])
-    ids = {place: triples[:, i] for i, place in enumerate(("head", "relation", "tail"))}
+    ids = {place: triples[:, i] for i, place in enumerate(PLACES)}
     split = pa.DictionaryArray.from_arrays(splits, list(SPLITS))
     tables = (_names(graph.entities), _names(graph.relations), pa.table({**ids, "split": split}))
     for file, table in zip(TABLES, tables, strict=True):
@@ -127,7 +126,7 @@ def _write(graph: Graph, stage: Path) -> None:
 
 def write_record(stage: Path, record: dict[str, Any]) -> None:
     """Write graph.json, sealed, as the last file of a folder."""
-    record["sha256"] = _digest(record)
+    record["sha256"] = digest(record)
     with (stage / STORED).open("w", encoding="utf-8", newline="\n") as stream:
         stream.write(_spelled(record))
         stream.flush()
@@ -172,7 +171,7 @@ def _record(file: Path) -> dict[str, Any]:
         raise GraphError(f"{file} is damaged ({error}): {AGAIN}") from error
     if not isinstance(record, dict) or record.get("format") != "conjoin graph":
         raise GraphError(f"{file} is damaged, or does not describe a stored graph: {AGAIN}")
-    if text != _spelled(record).encode() or record.pop("sha256", None) != _digest(record):
+    if text != _spelled(record).encode() or record.pop("sha256", None) != digest(record):
         raise GraphError(f"{file} is damaged: its content does not fit its own checksum; {AGAIN}")
     version = record.get("version")
     if version not in (VERSION, WITH_ARRAYS):
@@ -199,10 +198,6 @@ def _flaw(record: dict[str, Any]) -> str:
 
 def _spelled(record: dict[str, Any]) -> str:
     return json.dumps(record, indent=2) + "\n"
-
-
-def _digest(record: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def _read(place: Path, record: dict[str, Any]) -> Graph:

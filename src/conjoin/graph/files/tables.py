@@ -11,7 +11,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Protocol
 
-from conjoin.graph.files.columns import CHOOSE, choose, is_header, names_columns, other_delimiter
+from conjoin.graph.files.columns import CHOOSE, cells_told, choose, is_header, names_columns, other_delimiter
 from conjoin.graph.files.report import ReadOptions, Sink
 
 QUOTED = re.compile(rb'"[^"]*"')
@@ -218,7 +218,7 @@ def _miscounted(cells: list[str], width: int, delimiter: str, options: ReadOptio
     if len(cells) == 1:
         hint = f" (is {delimiter!r} the delimiter?)"
     elif len(cells) > width == 3 and options.columns is None:
-        hint = f" (where all lines have more, {CHOOSE})"
+        hint = f": {cells_told(cells)} (where all lines have more, {CHOOSE})"
     return f"{count} instead of {width}{hint}"
 
 

@@ -65,7 +65,6 @@ def ingest(
     valid: float | int = 0.05,
     test: float | int = 0.05,
     seed: int = 0,
-    name: str | None = None,
     labels: AnyPath | None = None,
     memory: int = 2 << 30,
     threads: int | None = None,
@@ -85,7 +84,7 @@ def ingest(
         raise UsageError(f"{target} exists: choose another folder, or allow replacing the graph there (--overwrite)")
     refuse_other_content(target)
     sources = _sources(files, labels)
-    plan = _Plan(options, valid, test, seed, memory, threads or os.cpu_count() or 1, name or _name(files, target))
+    plan = _Plan(options, valid, test, seed, memory, threads or os.cpu_count() or 1, _name(files, target))
     try:
         with _alone(target) as stage:
             work = stage / "work"

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conjoin.graph.files.flow import COLUMNS, LabelRow, flow_triples
+from conjoin.graph.files.flow import LabelRow, flow_triples
 from conjoin.graph.files.labels import read_labels_with_report
 from conjoin.graph.files.report import ReadOptions, ReadReport
 from conjoin.graph.files.source import AnyPath
+from conjoin.graph.graph import PLACES
 from conjoin.progress import Track, silent
 
 ROW_GROUP = 200_000
@@ -28,7 +29,7 @@ class Spool:
         self.parts: list[Path] = []
         self.labels = folder / "labels.parquet"
         self.n_labels = 0
-        self._columns = pa.schema([(name, pa.string()) for name in COLUMNS])
+        self._columns = pa.schema([(name, pa.string()) for name in PLACES])
         self._label_columns = pa.schema(
             [
                 ("kind", pa.string()),

@@ -13,7 +13,7 @@ from typing import Any
 
 from conjoin import plugins
 from conjoin.errors import ConjoinError, unknown
-from conjoin.graph.graph import SPLITS, Split
+from conjoin.graph.graph import SPLITS, Graph, Split
 from conjoin.graph.named.archives import Package
 from conjoin.graph.named.download import Checksum
 
@@ -27,6 +27,11 @@ class Counts:
     test: int
     entities: int
     relations: int
+
+    @classmethod
+    def of(cls, graph: Graph) -> Counts:
+        """What a graph has."""
+        return cls(len(graph.train), len(graph.valid), len(graph.test), graph.n_entities, graph.n_relations)
 
     def __str__(self) -> str:
         triples = f"{self.train:,} / {self.valid:,} / {self.test:,} triples"

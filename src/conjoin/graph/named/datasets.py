@@ -136,7 +136,7 @@ def _read(record: Dataset, folder: Path, *, labels: Labels | None = None) -> Gra
     """The graph in the folder, once its bytes or its counts are found to be those of the dataset."""
     published = _is_published(record, folder)
     graph = read_graph(folder, labels=labels, name=record.name)
-    found = Counts(len(graph.train), len(graph.valid), len(graph.test), graph.n_entities, graph.n_relations)
+    found = Counts.of(graph)
     notes = {replace(record.counts, entities=kind.entities): kind.note for kind in record.packagings}
     if found != record.counts and found not in notes:
         raise DatasetError(

@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from conjoin import __version__
 from conjoin.errors import did_you_mean
+from conjoin.geometry.motion import symbol
+from conjoin.graph.named.catalogue import Counts
 from conjoin.serve.http import shapes
 from conjoin.serve.http.geometry import geometry
 from conjoin.serve.http.layout import Layout, layout_of, stored_methods
@@ -96,14 +98,11 @@ def _summary(run: OpenRun) -> dict[str, Any]:
         "name": run.name,
         "data": settings.data,
         "form": str(settings.form),
+        "symbol": symbol(run.predictor.model),
         "rank": settings.rank,
         "seed": settings.seed,
         "weights": run.weights,
-        "entities": graph.n_entities,
-        "relations": graph.n_relations,
-        "train": len(graph.train),
-        "valid": len(graph.valid),
-        "test": len(graph.test),
+        **vars(Counts.of(graph)),
         "parameters": result.get("parameters"),
         "relation_parameters": result.get("relation_parameters"),
         "calibrated": run.calibrated,
@@ -114,10 +113,7 @@ def _summary(run: OpenRun) -> dict[str, Any]:
 def _found_entities(run: OpenRun, q: str, limit: int) -> list[dict[str, Any]]:
     if not q:
         return [run.entity(int(e)) for e in run.by_degree[:limit]]
-    return [
-        {"name": match.name, "label": match.label, "degree": match.degree}
-        for match in run.predictor.find_entities(q, limit)
-    ]
+    return list(map(vars, run.predictor.find_entities(q, limit)))
 
 
 def _found_relations(run: OpenRun, rows: list[dict[str, Any]], q: str, limit: int) -> list[dict[str, Any]]:

@@ -40,9 +40,7 @@ def page_routes(static: Path = STATIC) -> APIRouter:
         index = root / "index.html"
         file = _inside(root, path or "index.html")
         if file is not None:
-            return _file(
-                request, file, "public, max-age=31536000, immutable" if path.startswith(HASHED) else "no-cache"
-            )
+            return _file(request, file, FOR_GOOD if path.startswith(HASHED) else "no-cache")
         wants_page = "text/html" in request.headers.get("accept", "") and not path.startswith(HASHED)
         if path and not wants_page:
             raise Refusal(404, "there is nothing at this path", PATHS)

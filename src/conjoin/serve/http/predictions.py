@@ -7,14 +7,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from conjoin.graph.graph import PLACES
 from conjoin.serve.given import all_words, untrained
 from conjoin.serve.http import limits, shapes
 from conjoin.serve.http.asking import Asked
 from conjoin.serve.http.replies import Refusal, Reply
 from conjoin.serve.http.shelf import OpenRun, Shelf
-from conjoin.serve.predictor import UNKNOWN, Answer
-
-PLACES = ("head", "relation", "tail")
+from conjoin.serve.predictor import UNKNOWN
 
 
 def prediction_routes(shelf: Shelf) -> APIRouter:
@@ -49,7 +48,7 @@ def prediction_routes(shelf: Shelf) -> APIRouter:
             found.append({"asked": asked, "question": named})
         answered = await run.batcher.submit(questions)
         return [
-            {**about, "answers": list(map(_answer, best)), "untrained": [run.named(*one) for one in strange]}
+            {**about, "answers": list(map(vars, best)), "untrained": [run.named(*one) for one in strange]}
             for about, (best, strange) in zip(found, answered, strict=True)
         ]
 
@@ -103,16 +102,6 @@ def prediction_routes(shelf: Shelf) -> APIRouter:
     return router
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
-    return {
-        "entity": answer.entity,
-        "label": answer.label,
-        "score": answer.score,
-        "known": answer.known,
-        "probability": answer.probability,
-    }
-
-
 def _judged(run: OpenRun, triples: list[tuple[int, int, int]]) -> dict[str, Any]:
     rows = scored(run, triples)
     facts = ((row["head"]["name"], row["relation"]["name"], row["tail"]["name"]) for row in rows)
@@ -121,8 +110,7 @@ def _judged(run: OpenRun, triples: list[tuple[int, int, int]]) -> dict[str, Any]
 
 
 def scored(run: OpenRun, triples: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
-    entities, relations = run.graph.entities.names, run.graph.relations.names
-    lines = run.predictor.score([(entities[h], relations[r], entities[t]) for h, r, t in triples])
+    lines = run.predictor.score([run.graph.names(*triple) for triple in triples])
     return [
         {
             **run.fact(*triple),

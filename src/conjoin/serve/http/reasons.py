@@ -9,9 +9,10 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request
 
+from conjoin.graph.graph import PLACES
 from conjoin.serve.explain import explain
 from conjoin.serve.http import shapes
-from conjoin.serve.http.predictions import PLACES, scored
+from conjoin.serve.http.predictions import scored
 from conjoin.serve.http.replies import Refusal, Reply
 from conjoin.serve.http.shelf import OpenRun, Shelf
 from conjoin.serve.mine import mine

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from conjoin.graph.graph import SPLITS
 from conjoin.graph.patterns import CARDINALITIES, cardinality, find_mirrors
 from conjoin.ranking.ranks import DIRECTIONS, Ranks, Reals
 from conjoin.serve.http.shelf import OpenRun
@@ -17,7 +18,7 @@ def relation_rows(run: OpenRun) -> list[dict[str, Any]]:
     """One object per relation, in the order of ids."""
     graph = run.graph
     n = graph.n_relations
-    counts = [np.bincount(graph.triples(split)[:, 1], minlength=n) for split in ("train", "valid", "test")]
+    counts = [np.bincount(graph.triples(split)[:, 1], minlength=n) for split in SPLITS]
     kinds = cardinality(graph)
     patterns = _patterns(run)
     ranks = _ranks(run)

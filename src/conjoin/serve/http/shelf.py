@@ -58,7 +58,7 @@ class OpenRun:
     @cached_property
     def degree(self) -> Ids:
         """Training facts that mention each entity, shape (entities,)."""
-        return np.bincount(self.graph.train[:, [0, 2]].ravel(), minlength=self.graph.n_entities).astype(np.int64)
+        return self.graph.degrees()
 
     @cached_property
     def by_degree(self) -> Ids:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import shlex
 from itertools import accumulate
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from conjoin.cli import options as opt
 from conjoin.cli.screen import emit, show, show_table
-from conjoin.cli.studies import Only, Root, Seeds, Speeds, StudyArgument
+from conjoin.cli.studies import Only, Root, Seeds, Speeds, StudyArgument, command
 from conjoin.cli.watching import duration
-
-if TYPE_CHECKING:
-    from conjoin.study.study import Cell
 
 
 def plan(
@@ -54,7 +50,8 @@ def plan(
     left = {cell: each for cell, each in standings.items() if each.state != "done"}
     order = guess.cheapest_first(left.values())
     costs = [guess.seconds(cell, done=left[cell].epochs) for cell in order]
-    lines = [_command(study, cell, root) for cell in order]
+    elsewhere = f" --root {shlex.quote(str(root))}" if root else ""
+    lines = [command(study, cell) + elsewhere for cell in order]
     if json:
         named = zip(order, costs, lines, strict=True)
         emit(
@@ -85,10 +82,3 @@ def plan(
         left=2,
     )
     show(f"Estimated by {guess.source}. --commands prints the command of each, in this order.")
-
-
-def _command(study: Path, cell: Cell, root: Path | None) -> str:
-    """As typed here: with this machine's folders, unlike what a run keeps."""
-    part = f"dataset={cell.dataset},row={cell.row.name}"
-    words = ["conjoin", "study", "run", str(study), "--only", part, "--seeds", str(cell.seed)]
-    return shlex.join([*words, *(["--root", str(root)] if root else [])])

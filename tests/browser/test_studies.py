@@ -1,0 +1,104 @@
+"""The Studies page on a small report: its table, what is behind a number, its plots."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tests.browser.seen import Visit, expect, query
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
+
+
+def test_a_study_says_what_is_more_than_chance_and_how_models_learnt(visit: Visit) -> None:
+    page = visit.open("studies")
+    rows = page.get_by_role("region", name="Comparisons on atlas").locator("tbody tr")
+    rows.first.wait_for()
+    told = [re.sub(r"\s+", " ", row).strip() for row in rows.all_inner_texts()]
+    assert told == [
+        "complex against complex-conj +0.011 no difference found p 0.060 complex better p < 0.001",
+        "5star against complex −0.059 complex better p 0.012 ranks were not kept",
+        "5star against complex-conj −0.048 needs two seeds of each ranks were not kept",
+    ]
+    expect(page.locator("details summary", has_text="Left out")).to_have_text("Left out: 2")
+    curves = page.get_by_role("region", name="Learning curves")
+    lines, bands, plot = curves.locator("path.line"), curves.locator("path.band"), curves.get_by_role("slider")
+    expect(lines).to_have_count(2)
+    expect(bands).to_have_count(2)
+    expect(plot).to_have_attribute("aria-valuetext", "epoch 15: complex 0.372, complex-conj 0.358 (epoch 10)")
+    plot.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(plot).to_have_attribute("aria-valuetext", "epoch 10: complex 0.369, complex-conj 0.358")
+    plot.hover(position={"x": 10, "y": 50})
+    expect(plot).to_have_attribute("aria-valuenow", "5")
+    curves.get_by_role("checkbox", name="complex-conj").uncheck()
+    expect(lines).to_have_count(1)
+    assert query(page)["rows"] == "complex"
+    curves.get_by_text("As a table").click()
+    cells = curves.locator("tbody tr").first.inner_text().split()
+    assert cells == ["5", "0.359", "0.357", "to", "0.361"]
+    page.reload()
+    curves.get_by_role("slider").wait_for()
+    expect(lines).to_have_count(1)
+    curves.get_by_role("checkbox", name="complex", exact=True).press("Space")
+    curves.get_by_text("Choose at least one model").wait_for()
+
+
+def test_a_number_of_a_study_opens_to_the_runs_behind_it(visit: Visit) -> None:
+    page = visit.open("studies")
+    table = page.get_by_role("region", name="Models by datasets")
+    number = table.get_by_role("button", name="0.379 complex on atlas")
+    expect(number).to_have_attribute("aria-expanded", "false")
+    expect(table.get_by_role("columnheader")).to_have_text(["Model", "atlas"])
+    expect(page.get_by_text("Not run yet: moon.")).to_be_visible()
+    expect(table.get_by_role("rowheader")).to_have_text(
+        ["Main results", "complex", "complex-conj", "Controls", "5star"]
+    )
+    number.press("Enter")
+    expect(number).to_have_attribute("aria-expanded", "true")
+    behind = page.get_by_role("region", name="complex on atlas", exact=True)
+    expect(behind).to_contain_text("Parameters147,648")
+    expect(behind.get_by_role("listitem")).to_have_text(["Seed 0: 0.379 in 10 s on EPYC train complex"])
+    curve = behind.get_by_role("slider")
+    expect(curve).to_have_attribute("aria-valuetext", "epoch 15: complex 0.372")
+    page.reload()
+    expect(curve).to_be_visible()
+    table.get_by_role("button", name="0.320 5star on atlas").click()
+    expect(page.get_by_role("region", name="5star on atlas", exact=True)).to_be_visible()
+    expect(behind).to_have_count(0)
+    assert query(page)["cell"] == "5star"
+
+
+def test_size_against_quality_joins_what_nothing_smaller_beats(visit: Visit) -> None:
+    page = visit.open("studies")
+    plot = page.get_by_role("region", name="Size against quality")
+    picture = plot.get_by_role("img")
+    expect(picture).to_have_attribute(
+        "aria-label",
+        "Test MRR by number of parameters on atlas. Nothing smaller is better than "
+        "complex-conj (146.8K, 0.368), complex (147.6K, 0.379).",
+    )
+    expect(picture.locator("circle")).to_have_count(3)
+    expect(picture.locator("g.main circle")).to_have_count(2)
+    expect(picture.locator("text.name")).to_have_text(["complex", "complex-conj", "5star"])
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(picture.locator("text.name")).to_have_text(["complex", "complex-conj"])
+    plot.get_by_text("As a table").click()
+    expect(plot.get_by_role("row")).to_have_text(
+        ["ModelParametersTest MRR", "complex-conj146,7520.368", "complex147,6480.379", "5star153,0240.320"]
+    )
+
+
+def test_learning_curves_of_few_epochs_name_whole_ones(visit: Visit) -> None:
+    def short(route: Route) -> None:
+        report = route.fetch().json()
+        for point in (point for cell in report["cells"] for point in cell["valid_mrr_by_epoch"]):
+            point["epoch"] //= 5
+        route.fulfill(json=report)
+
+    visit.page.route("**/v1/study?*", short)
+    page = visit.open("studies")
+    named = page.get_by_role("region", name="Learning curves").locator("svg > text")
+    expect(named).to_have_text(["0", "1", "2", "3", "epoch"])
