@@ -63,6 +63,14 @@ def test_numbers_become_their_digits() -> None:
     for table in (np.array([[10, 2, 9]]), [(10, 2, 9)], pd.DataFrame([[10, 2, 9]]), row[None], [row], [tuple(row)]):
         graph = Graph.from_triples(table)
         assert (graph.entities.names, graph.relations.names) == (("10", "9"), ("2",))
+    for kind in (torch.bfloat16, torch.float32):
+        assert Graph.from_triples(torch.ones(1, 3, dtype=kind, requires_grad=True)).entities.names == ("1.0",)
+
+
+def test_numbers_of_numpy_are_spelt_as_numpy_spells_them() -> None:
+    graph = Graph.from_triples([(np.float32(0.1), np.int64(2), np.datetime64("2020-01-01", "ns"))])
+    assert graph.entities.names == ("0.1", "2020-01-01T00:00:00.000000000")
+    assert graph.relations.names == ("2",)
 
 
 @pytest.mark.parametrize("nothing", [None, "", "  ", float("nan"), np.float32("nan"), pd.NA, pd.NaT, b""])

@@ -132,11 +132,13 @@ def test_torch_defaults_play_no_part(other: dict[str, Any], budget: int | None) 
     recipe = Recipe(epochs=1, batch=40, **other)
     first, _ = trained(recipe, budget=budget)
     torch.set_default_device("meta")
+    torch.set_default_dtype(torch.bfloat16)
     try:
         with torch.no_grad():
             second, _ = trained(recipe, budget=budget)
     finally:
         torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
     assert same(first, second)
 
 

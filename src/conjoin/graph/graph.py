@@ -338,9 +338,9 @@ def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
     elif hasattr(part, "columns") and hasattr(part, "__getitem__"):
         found = [list(part[column]) for column in list(part.columns)[:3]]
     elif hasattr(part, "__array__"):
-        part = np.asarray(part)
+        part = part if hasattr(part, "tolist") else np.asarray(part)  # not a tensor: it may be on a GPU
         if part.ndim != 2 or part.shape[1] != 3:
-            raise GraphError(f"an array of triples has shape (n, 3), this one has {part.shape}")
+            raise GraphError(f"an array of triples has shape (n, 3), this one has {tuple(part.shape)}")
         found = [part[:, i].tolist() for i in range(3)]
     else:
         found = _rows_to_columns(part)
@@ -373,8 +373,9 @@ def _spelled(value: Any) -> str:
     try:
         if value is None or value != value:  # noqa: PLR0124 (so differ only NaN and NaT)
             return ""
-        plain = value.item() if hasattr(value, "item") else value  # 5 instead of tensor(5)
-        return plain.decode() if isinstance(plain, bytes) else str(plain)
+        if hasattr(value, "item") and not isinstance(value, np.generic):
+            value = value.item()  # 5 instead of tensor(5); NumPy's own text of 0.1 and of a date is the better one
+        return value.decode() if isinstance(value, bytes) else str(value)
     except UnicodeDecodeError as error:
         raise GraphError(f"the name {value!r} is not valid UTF-8: {error.reason}") from error
     except (TypeError, ValueError):

@@ -33,7 +33,7 @@ class Negatives:
             facts = graph.degrees()
             log_weight = recipe.negatives_power * np.log1p(facts)
             self.cumulative = torch.from_numpy(np.exp(log_weight - log_weight.max()).cumsum())
-            self.log_q = torch.from_numpy(log_weight).to(device, torch.get_default_dtype())
+            self.log_q = torch.from_numpy(log_weight).to(device, torch.float32)
 
     def draw(self, targets: Tensor, source: torch.Generator) -> Sample:
         """A sample for a batch with these targets."""
@@ -45,5 +45,7 @@ class Negatives:
             ids = torch.searchsorted(self.cumulative, strips * (self.cumulative[-1] / self.count), right=True)
         ids = ids.clamp_(max=self.entities - 1).to(self.device)
         if self.log_q is None:
-            return Sample(ids, *(torch.zeros(len(drawn), device=self.device) for drawn in (ids, targets)))
+            return Sample(
+                ids, *(torch.zeros(len(drawn), dtype=torch.float32, device=self.device) for drawn in (ids, targets))
+            )
         return Sample(ids, self.log_q[ids], self.log_q[targets])
