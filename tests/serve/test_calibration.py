@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,6 +72,19 @@ def test_corruptions_are_unknown_and_stand_for_all_of_them(run: Path, graph: Gra
             np.sort(np.delete(found, [*facts, *([h] if graph.relations.names[r % 2] == "next" else [])])), abs=1e-4
         )
     assert draw(predictor, "valid", Fitting(ratio=3)).score.shape == (len(queries), 4)
+
+
+def test_torch_defaults_draw_no_other_corruptions(run: Path) -> None:
+    predictor = open_run(run)
+    usual = draw(predictor, "valid", Fitting(ratio=3))
+    torch.set_default_device("meta")
+    torch.set_default_dtype(torch.float64)
+    try:
+        other = draw(predictor, "valid", Fitting(ratio=3))
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+    assert np.array_equal(usual.score, other.score)
 
 
 def test_the_best_corruptions_are_all_there_and_a_few_stand_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,7 +186,7 @@ def _draw(predictor: Predictor, queries: Ids, fitting: Fitting, chance: torch.Ge
     left = torch.isfinite(scores).sum(dim=1, keepdim=True)
     hard = 0 if fitting.ratio else min(HARD, scores.shape[1])
     best = scores.topk(hard, dim=1)
-    lots = torch.rand(scores.shape, generator=chance).to(device)
+    lots = torch.rand(scores.shape, generator=chance, dtype=torch.float32, device="cpu").to(device)
     lots[question, entity] = -1
     lots.scatter_(1, best.indices, -1.0)
     drawn = lots.topk(min(fitting.ratio or EASY, scores.shape[1] - hard), dim=1)

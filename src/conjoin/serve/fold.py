@@ -80,7 +80,7 @@ class _Objective:
         self.questions = torch.from_numpy(everything[own]).to(model.device)
         old = everything[~own]
         chance = generator(seed, "background", 0)
-        picked = old[torch.randperm(len(old), generator=chance)[:BACKGROUND].numpy()]
+        picked = old[torch.randperm(len(old), generator=chance, device="cpu")[:BACKGROUND].numpy()]
         self.weight = len(old) / max(1, len(picked))
         self.background, self.level = self._background(torch.from_numpy(picked).to(model.device))
 
