@@ -90,6 +90,8 @@ def test_missing_names_are_refused(nothing: Any) -> None:
         ([{"a", "r", "b"}], "triple 1 is {"),
         (np.zeros((2, 4)), r"has shape \(n, 3\), this one has \(2, 4\)"),
         (np.zeros(3), r"has shape \(n, 3\)"),
+        (torch.zeros(2, 4), r"this one has \(2, 4\)"),
+        (pa.array([["a", "r", "b"]]), r"has shape \(n, 3\)"),
         (pd.DataFrame({"a": [1], "b": [2]}), "needs three columns .* this one has 2"),
         (pa.table({"a": [1]}), "needs three columns .* this one has 1"),
         ([(b"\xff", "r", "b")], "is not valid UTF-8"),

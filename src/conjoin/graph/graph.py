@@ -338,7 +338,8 @@ def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
     elif hasattr(part, "columns") and hasattr(part, "__getitem__"):
         found = [list(part[column]) for column in list(part.columns)[:3]]
     elif hasattr(part, "__array__"):
-        part = part if hasattr(part, "tolist") else np.asarray(part)  # not a tensor: it may be on a GPU
+        if not (hasattr(part, "ndim") and hasattr(part, "tolist")):  # a tensor has both, and may be on a GPU
+            part = np.asarray(part)
         if part.ndim != 2 or part.shape[1] != 3:
             raise GraphError(f"an array of triples has shape (n, 3), this one has {tuple(part.shape)}")
         found = [part[:, i].tolist() for i in range(3)]
