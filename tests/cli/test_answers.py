@@ -119,6 +119,7 @@ def test_names_are_found(trained: Path) -> None:
     [
         (["Frnace", "borders", "?"], "unknown entity 'Frnace'. Did you mean France?"),
         (["Atlantis?", "borders"], "unknown entity 'Atlantis?'. `conjoin find RUN 'Atlantis?'` finds"),
+        (["--", "-x", "borders"], "unknown entity '-x'. `conjoin find RUN -- -x` finds"),
         (["France", "loves"], "unknown relation 'loves'. There are borders, "),
         (["France", "brders"], "unknown relation 'brders'. Did you mean borders?"),
         (["?", "borders", "?"], "exactly one unknown, this one has 2"),

@@ -114,7 +114,8 @@ class Vocabulary:
         if len(self.names) <= LISTED:
             return f"There are {', '.join(map(self.label, range(len(self.names))))}."
         among = " --relations" if self.kind == "relation" else ""
-        return f"`conjoin find RUN {shlex.quote(word)}{among}` finds names by a part."
+        name = f"-- {shlex.quote(word)}" if word.startswith("-") else shlex.quote(word)
+        return f"`conjoin find RUN{among} {name}` finds names by a part."
 
     def _near(self, word: str) -> list[str]:
         """Names and labels to compare a misspelt word with: all, or in a large vocabulary those that begin alike."""
