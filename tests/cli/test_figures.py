@@ -105,6 +105,14 @@ def test_without_a_name_it_is_named_by_the_relation(
     assert {path.name for path in tmp_path.iterdir()} >= {"sphere-has-capital.png", "sphere-has-capital.html"}
 
 
+def test_a_plot_for_which_the_finished_runs_are_not_enough_says_what_it_needs(tmp_path: Path) -> None:
+    study = tiny(tmp_path)
+    finished(tmp_path, study.cell("UMLS", study.rows["complex"], 0), mrr=0.9, ranks=ranks_of([1, 2, 3, 4]))
+    for plot, needed in {"pvalues": "two seeds or more of each", "patterns": "with the same `settings`"}.items():
+        said = conjoin("figure", plot, study.file, "--root", tmp_path, "-o", tmp_path / "drawn")
+        assert (said.code, needed in said.err) == (2, True), said.err
+
+
 @pytest.mark.parametrize("plot", ["curves", "frontier", "pvalues"])
 def test_a_plot_of_a_study_alone(plot: str, tmp_path: Path) -> None:
     study = tiny(tmp_path)

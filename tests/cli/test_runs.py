@@ -120,6 +120,13 @@ def test_an_option_may_need_what_only_the_file_of_settings_says(lands: Path, tmp
     assert (stored["patience"], stored["validate_every"], stored["negatives_power"]) == (2, 1, 0.5)
 
 
+@pytest.mark.parametrize("rank", ['"4"', "2.5", "true", "[4]"])
+def test_a_rank_in_a_file_of_settings_is_a_whole_number(rank: str, lands: Path, tmp_path: Path) -> None:
+    (tmp_path / "found.toml").write_text(f"rank = {rank}\n")
+    said = conjoin("train", lands, "--form", "complex", "--settings", tmp_path / "found.toml", "-o", tmp_path / "run")
+    assert (said.code, "should be of type int" in said.err) == (2, True), said.err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from conjoin.report.compose import Plot
     from conjoin.serve.predictor import Predictor
 
+NEEDED: dict[Plot, str] = {
+    "curves": "a finished run",
+    "frontier": "a finished run",
+    "pvalues": "two rows of the study's `comparisons`, with two seeds or more of each",
+    "patterns": "a form and one that ties it (complex, complex-conj; 5star, 5star-neg; …) with the same `settings`",
+}
 figure_app = typer.Typer(
     help="Pictures of runs and of studies.",
     no_args_is_help=True,
@@ -199,6 +205,8 @@ def entities(
 def curves(study: StudyArgument, *, out: Folder = Path("figures"), root: Root = None, json: opt.Json = False) -> None:
     """Draw the learning curves of a study: MRR on valid by epoch, a panel per dataset.
 
+    Where nothing was validated it is the loss.
+
     \b
     conjoin figure curves studies/atlas.toml -o figures
     """
@@ -231,6 +239,8 @@ def pvalues(study: StudyArgument, *, out: Folder = Path("figures"), root: Root =
 def patterns(study: StudyArgument, *, out: Folder = Path("figures"), root: Root = None, json: opt.Json = False) -> None:
     """Draw on which relation patterns the tied forms of a study gain or lose against their originals.
 
+    A tied row is compared with the row of its original that has the same `settings`.
+
     \b
     conjoin figure patterns studies/pattern-effects.toml -o figures
     """
@@ -252,7 +262,8 @@ def _of_study(plot: Plot, study: Path, *, out: Path, root: Path | None, json: bo
         say(f"left out: {reason}")
     if not files:
         raise UsageError(
-            f"{study}: its finished runs under {place} give nothing to draw here; see conjoin study status"
+            f"{study}: its runs under {place} give nothing to draw. This plot needs {NEEDED[plot]};"
+            " conjoin study status says which runs are finished"
         )
     if json:
         emit({"files": files})

@@ -70,8 +70,7 @@ class Run:
     ) -> Run:
         """The run of a form, by name, text or value, on a graph."""
         found = _found_by_text(form)
-        found.check_rank(rank)
-        return cls(
+        run = cls(
             data=graph.name,
             checksum=graph.checksum,
             form=str(found),
@@ -81,6 +80,8 @@ class Run:
             weights=weights,
             origin=origin,
         )
+        found.check_rank(rank)
+        return run
 
     @property
     def id(self) -> str:
