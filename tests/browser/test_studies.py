@@ -102,3 +102,18 @@ def test_learning_curves_of_few_epochs_name_whole_ones(visit: Visit) -> None:
     page = visit.open("studies")
     named = page.get_by_role("region", name="Learning curves").locator("svg > text")
     expect(named).to_have_text(["0", "1", "2", "3", "epoch"])
+
+
+def test_another_study_begins_afresh_but_for_the_measure(visit: Visit) -> None:
+    def two(route: Route) -> None:
+        told = route.fetch().json()
+        told["studies"].append({**told["studies"][0], "name": "other"})
+        route.fulfill(json=told)
+
+    visit.page.route("**/v1/studies", two)
+    empty = {"title": "", "cells": [], "left_out": []}
+    visit.page.route("**/v1/study?name=other", lambda route: route.fulfill(json=empty))
+    page = visit.open("studies?study=tiny&measure=hits1&dataset=atlas&rows=complex&cell=complex")
+    page.locator("label", has_text="Study").get_by_role("combobox").select_option("other")
+    page.wait_for_url("**study=other**")
+    assert query(page) == {"study": "other", "measure": "hits1"}

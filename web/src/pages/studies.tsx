@@ -44,7 +44,7 @@ export function StudiesPage(props: PageProps): VNode {
       ) : (
         <>
           {studies.length > 1 && (
-            <p><label>Study <select value={chosen.name} onChange={(event) => go(link("studies", { ...query, study: event.currentTarget.value }))}>
+            <p><label>Study <select value={chosen.name} onChange={(event) => go(link("studies", { study: event.currentTarget.value, measure: query["measure"] }))}>
               {studies.map((one) => <option key={one.name} value={one.name}>{one.name}</option>)}
             </select></label></p>
           )}
