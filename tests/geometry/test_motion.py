@@ -80,7 +80,7 @@ class Doubled(FiveStar):
     [
         (Doubled(quotient="mobius"), "Doubled has a formula of its own.*Möbius map.$"),
         (Doubled(), "Doubled has a formula of its own.*Möbius map.$"),
-        ("complex-conj(layout=published)", "another layout than tails"),
+        ("complex-conj(layout=published)", "another layout than tails.*without --layout published"),
     ],
 )
 def test_what_is_no_mobius_map_is_not_drawn(form: Form | str, words: str) -> None:

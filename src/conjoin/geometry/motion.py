@@ -63,11 +63,15 @@ class Moves:
         self.model, self.graph, self.r = model, graph, r
         self.reading = reading_of(model.form, as_mobius=as_mobius)
         if self.reading.drawn is None:
-            way_out = (
-                f" Add --as-mobius to draw the Möbius map of the same a, b, c, d, or train with --form {_name(model)}"
-                " --quotient mobius."
-            )
-            raise UsageError(self.reading.note + (way_out if type(model.form).apply is FiveStar.apply else ""))
+            way_out, form = "", model.form
+            if isinstance(form, ComplEx) and form.layout == "published":
+                way_out = " Train without --layout published to draw it."
+            elif type(form).apply is FiveStar.apply and form.heads_as_tails:
+                way_out = (
+                    " Add --as-mobius to draw the Möbius map of the same a, b, c, d, or train with"
+                    f" --form {_name(model)} --quotient mobius."
+                )
+            raise UsageError(self.reading.note + way_out)
 
     def __len__(self) -> int:
         form = self.model.form
