@@ -139,7 +139,7 @@ def test_names_are_found(trained: Path) -> None:
     ],
 )
 def test_questions_asked_wrongly(trained: Path, words: list[str], message: str) -> None:
-    ran = conjoin("ask", trained, *words, "--json")
+    ran = conjoin("ask", "--json", trained, *words)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
 
