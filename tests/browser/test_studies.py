@@ -53,6 +53,7 @@ def test_a_number_of_a_study_opens_to_the_runs_behind_it(visit: Visit) -> None:
     expect(number).to_have_attribute("aria-expanded", "false")
     expect(table.get_by_role("columnheader")).to_have_text(["Model", "atlas"])
     expect(page.get_by_text("Not run yet: moon.")).to_be_visible()
+    expect(table.get_by_role("row", name="complex-conj")).to_contain_text("0.368 ±0.0004")
     expect(table.get_by_role("rowheader")).to_have_text(
         ["Main results", "complex", "complex-conj", "Controls", "5star"]
     )

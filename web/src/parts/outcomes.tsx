@@ -100,7 +100,7 @@ function Reading({ cell, measure, expanded, controls, press }: ReadingProps): VN
   if (!cell || typeof mean !== "number") return <span class="soft" title={cell?.verdict}>–</span>;
   const spread = cell[`${measure}_sd`];
   const printed = cell[`published_${measure}`];
-  const text = <>{decimals(mean, 3)}{typeof spread === "number" && <span class="soft"> ±{decimals(spread, 3)}</span>}</>;
+  const text = <>{decimals(mean, 3)}{typeof spread === "number" && <span class="soft"> ±{decimals(spread, spread < 0.001 ? 4 : 3)}</span>}</>;
   return (
     <>
       <button type="button" class="quiet reading" aria-expanded={expanded} aria-controls={expanded ? controls : undefined} title={`${cell.seeds.length} of ${cell.seeds_wanted.length} seeds. ${cell.verdict}`} onClick={press}>
