@@ -83,39 +83,31 @@ def test_a_second_signal_ends_the_process_whatever_it_is_doing(second: signal.Si
     assert process.returncode == -second
 
 
-ECHOING = """
-import os, signal, time
-from conjoin.signals import stopping
-with stopping() as stop:
-    for _ in range(2):
-        os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(0.2)
-    print("checkpoint", stop.exit_code)
-"""
-
-
-def test_a_time_limit_that_signals_twice_leaves_time_for_the_checkpoint() -> None:
-    """GNU timeout tells the process, then its whole group, and so the process again."""
-    done = subprocess.run([sys.executable, "-c", ECHOING], capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (0, b"checkpoint 143\n"), done.stderr.decode()
-
-
-TAKEN = """
+STOPPED = """
 import ctypes, os, signal, time
 from conjoin.signals import LISTEN_EVERY, stopping
 with stopping() as stop:
-    ctypes.CDLL(None).signal(signal.SIGTERM, 0)
-    time.sleep(2 * LISTEN_EVERY)
-    assert not stop()
-    os.kill(os.getpid(), signal.SIGTERM)
+    {happens}
     time.sleep(0.2)
     print("checkpoint", stop.exit_code)
 """
+TWICE = "[os.kill(os.getpid(), signal.SIGTERM) for _ in range(2)]"
+TAKEN = "; ".join(
+    [
+        "ctypes.CDLL(None).signal(signal.SIGTERM, 0)",
+        "time.sleep(2 * LISTEN_EVERY)",
+        "assert not stop()",
+        "os.kill(os.getpid(), signal.SIGTERM)",
+    ]
+)
 
 
-def test_a_library_that_takes_the_signals_loses_them_again() -> None:
-    """LLVM does so when triton compiles: it hears the first signal, and the system's default the second."""
-    done = subprocess.run([sys.executable, "-c", TAKEN], capture_output=True, check=False)
+@pytest.mark.parametrize("happens", [TWICE, TAKEN], ids=["signals twice", "a library takes them"])
+def test_a_time_limit_leaves_time_for_the_checkpoint(happens: str) -> None:
+    """GNU timeout tells the process, then its whole group, and so the process again. LLVM, with which triton compiles,
+    takes the signals: it hears the first one, and the system's default the second."""
+    program = STOPPED.format(happens=happens)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"checkpoint 143\n"), done.stderr.decode()
 
 
