@@ -82,13 +82,16 @@ mined for by itself and has a curve of its own, the others share one, or that of
 hidden. It is isotonic, of shares among 5 to 25 mined facts at a time, a tenth of those that were right, from five facts
 for each that was hidden (250 to 5,000); what is less plausible counts as the last of these. Then it hides test instead
 and says how many of the first 100 were right, and how many the curves promise. `mine` adds up the probabilities of its
-own list. It is usually less than what the rehearsal found in a list as long: the facts that were hidden and found are
-known now and left out. What that does not tell:
+own list: so many of as many facts, as plausible as these, were right in the rehearsal. It is usually less than what the
+rehearsal found in a list as long: the facts that were hidden and found are known now and left out. What that does not
+tell:
 
 - Mined facts that are true, but in no split, count as wrong in the rehearsal. Where a graph lacks more than was hidden,
   more is right than said: `python examples/practice.py`, which keeps true facts back, shows by how much.
 - A graph that lacks less has fewer to find, and more of the list is wrong; of a complete graph all of it is. Nothing in
-  a graph says how much it lacks. Read the probabilities as what the method can do, and look at the list.
+  a graph says how much it lacks. Where a probability is above one half, fewer such facts can be missing than were
+  hidden: most that were as plausible were the hidden ones, and only the rest is left to be found.
+  Read the probabilities as what the method can do, and look at the list.
 - Facts are hidden at random. If yours are missing for a reason (a whole source was never read), it may do worse.
 
 Answers to a question have another probability ([calibration](calibration.md)): there it is given that one is missing.

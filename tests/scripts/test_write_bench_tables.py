@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
 
+import mining  # noqa: E402
 import write_bench_tables  # noqa: E402
 from write_bench_tables import PAGES, filled  # noqa: E402
 
@@ -31,3 +32,9 @@ def test_the_readme_says_how_far_one_rounding_moves_a_result() -> None:
     forms = write_bench_tables.latest("threads_*.json")["forms"]
     most = max(abs(mrr - row["threads"][0]["mrr"]) for row in forms for mrr in row["nudged"])
     assert f"by up to {most:.3f}".replace("0.", ".") in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_page_on_mining_is_the_one_that_its_bench_writes() -> None:
+    """Words changed in docs/mining.md alone would be gone with the next measurement."""
+    written = mining.page(write_bench_tables.latest("mining_*.json"))
+    assert written == (ROOT / "docs" / "mining.md").read_text(encoding="utf-8"), "change them in bench/mining.py"
