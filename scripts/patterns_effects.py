@@ -51,8 +51,9 @@ def gains() -> str:
     lines = []
     if shared:
         lines = [
-            f"{shared} tests were made in both studies: {same} have the same verdict in both, {counted(opposite)} the"
-            f" opposite one, and in {shared - same - opposite} only one of the two studies decides."
+            f"{shared} tests were made in both studies: {same} have the same verdict in both,"
+            f" {counted(opposite) if opposite else 'none'} the opposite one, and in"
+            f" {shared - same - opposite} only one of the two studies decides."
         ]
         lines += _opposites(equal.tests, found.tests)
     lines += ["", f"{seeds_of(findings)} per row that has been run.", "", _tables(found)]
@@ -75,6 +76,8 @@ def _opposites(first: Iterable[PatternTest], second: Iterable[PatternTest]) -> l
 
 def _missing(found: ByPattern) -> list[str]:
     absent = [text for text in found.missing if text.startswith(DATASETS)]
+    if unreadable := [text for text in absent if ": " in text]:
+        raise SystemExit("\n".join(unreadable))
     return ["", f"Cells without runs: {', '.join(absent)}."] if absent else []
 
 

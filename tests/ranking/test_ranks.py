@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import subprocess
 import sys
@@ -185,6 +186,41 @@ def test_counts_without_their_questions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="which is not beside it"):
         Ranks.read(path)
     made([0] * 4, [0] * 4, [6, 11, 21, 9]).write(tmp_path / "other.parquet", questions=shared)
+    with pytest.raises(RunError, match="which is not beside it"):
+        Ranks.read(path)
+
+
+def test_questions_written_by_another_version_are_the_same(tmp_path: Path) -> None:
+    shared, path = tmp_path / "questions.parquet", tmp_path / "ranks.parquet"
+    SMALL.write(path, questions=shared)
+    before = shared.read_bytes()
+    pq.write_table(pq.read_table(shared), shared, compression="gzip")
+    assert shared.read_bytes() != before
+    again = Ranks.read(path)
+    for column in COLUMNS:
+        assert getattr(again, column).tolist() == getattr(SMALL, column).tolist()
+
+
+@pytest.mark.parametrize("column", ["head", "relation", "tail", "direction", "candidates"])
+def test_questions_that_differ_in_one_place_are_others(tmp_path: Path, column: str) -> None:
+    shared, path = tmp_path / "questions.parquet", tmp_path / "ranks.parquet"
+    SMALL.write(path, questions=shared)
+    table = pq.read_table(shared)
+    values = table.column(column).to_pylist()
+    values[0] = "head" if column == "direction" else values[0] + 1
+    place = table.column_names.index(column)
+    pq.write_table(table.set_column(place, table.field(place), pa.array(values, table.field(place).type)), shared)
+    with pytest.raises(RunError, match="which is not beside it"):
+        Ranks.read(path)
+
+
+def test_ranks_that_name_the_bytes_of_their_questions_are_read(tmp_path: Path) -> None:
+    shared, path = tmp_path / "questions.parquet", tmp_path / "ranks.parquet"
+    SMALL.write(path, questions=shared)
+    reference = f"{shared.name} {hashlib.sha256(shared.read_bytes()).hexdigest()}"
+    pq.write_table(pq.read_table(path).replace_schema_metadata({b"questions": reference}), path)
+    assert Ranks.read(path).better.tolist() == SMALL.better.tolist()
+    pq.write_table(pq.read_table(shared), shared, compression="gzip")
     with pytest.raises(RunError, match="which is not beside it"):
         Ranks.read(path)
 

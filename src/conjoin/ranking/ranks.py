@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,7 @@ class Ranks:
         elif not _read_table(questions).equals(asked):
             raise RunError(f"{questions} holds other questions: these ranks belong to another graph")
         counted = table.select(COUNTED)
-        _write_table(counted.replace_schema_metadata({QUESTIONS: f"{questions.name} {sha256_of(questions)}"}), path)
+        _write_table(counted.replace_schema_metadata({QUESTIONS: f"{questions.name} {_content(asked)}"}), path)
 
     @classmethod
     def read(cls, path: str | Path) -> Ranks:
@@ -187,10 +188,21 @@ def _shared_questions(path: Path, reference: str) -> dict[str, Any]:
         raise RunError(f"{path} names {name!r} for its questions, which is no file's name: rank the run again")
     for folder in list(path.absolute().parents)[:LEVELS]:
         file = folder / name
-        if file.is_file() and sha256_of(file) == expected:
-            table = _read_table(file)
+        if not file.is_file():
+            continue
+        table = _read_table(file)
+        if sha256_of(file) == expected or _content(table) == expected:
             return {column: table.column(column) for column in ASKED}
     raise RunError(f"{path} counts answers to the questions in {name}, which is not beside it nor above it")
+
+
+def _content(questions: Any) -> str:
+    """The checksum of what was asked, whichever version of the library wrote it; older files name that of the bytes."""
+    told = hashlib.sha256()
+    for name in ASKED:
+        column = questions.column(name)
+        told.update(",".join(column.to_pylist()).encode() if name == "direction" else _whole(column).tobytes())
+    return told.hexdigest()
 
 
 def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.bool_]) -> float:
