@@ -144,6 +144,52 @@ def test_lists_and_tables_are_not_confused(tmp_path: Path, text: str, complaint:
         Study.read(written(tmp_path, text))
 
 
+GRID = """
+name = "grid"
+settings.A = { slow = { rank = 8, lr = 0.01 }, fast = { rank = 8, lr = 0.5 } }
+settings.B = { fast = { rank = 4, lr = 0.3 } }
+datasets = { A = { graph = "umls" }, B = { graph = "kinship" } }
+rows = [{ name = "c", form = "complex", symbol = "C", settings = "*" }]
+"""
+
+
+def test_a_row_with_all_settings_is_a_row_of_each(tmp_path: Path) -> None:
+    study = Study.read(written(tmp_path, GRID))
+    assert [(name, row.label, row.settings) for name, row in study.rows.items()] == [
+        ("c-slow", "C", "slow"),
+        ("c-fast", "C", "fast"),
+    ]
+    assert [(cell.title, cell.rank, cell.recipe.lr) for cell in study.cells()] == [
+        ("A c-slow seed 0", 8, 0.01),
+        ("A c-fast seed 0", 8, 0.5),
+        ("B c-fast seed 0", 4, 0.3),
+    ]
+    line = '{ name = "c-fast", form = "complex", settings = "fast" }'
+    one = Study.read(
+        written(tmp_path, GRID.replace('{ name = "c", form = "complex", symbol = "C", settings = "*" }', line))
+    )
+    assert [cell.folder for cell in one.cells()] == [cell.folder for cell in study.cells()][1:]
+    elsewhere = Study.read(written(tmp_path, GRID.replace('settings = "*"', 'settings = "*", datasets = ["B"]')))
+    assert [cell.title for cell in elsewhere.cells()] == ["B c-fast seed 0"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "complaint"),
+    [
+        ("rows = [", 'rows = [{ name = "c-fast", form = "complex", settings = "fast" }, ', "the same name"),
+        ("slow =", '"a/b" =', "becomes a folder"),
+        ('settings = "*"', 'settings = "*", datasets = ["B", "C"]', "none on C: write"),
+        ('settings = "*"', 'settings = "*", rank_factor = 0.3', "rank 2.4"),
+    ],
+)
+def test_rows_of_all_settings_are_checked_as_others_are(
+    tmp_path: Path, before: str, after: str, complaint: str
+) -> None:
+    assert before in GRID
+    with pytest.raises(UsageError, match=complaint):
+        Study.read(written(tmp_path, GRID.replace(before, after, 1)))
+
+
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         Study.read(tmp_path / "none.toml")

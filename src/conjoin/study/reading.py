@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,20 @@ from conjoin.study.study import (
 
 COUNTS = ("train", "valid", "test", "entities", "relations", "examples")
 MOST_SEEDS = 10_000
+EVERY = "*"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
 
 def read_study(file: Path) -> Study:
     """The study of a file. Forms are not parsed here, for that needs torch: `study run` does it before it starts."""
     table = Table(read_toml(file), str(file))
-    rows = {row.name: row for row in map(_row, table.listed("rows"))}
+    defaults = table.take("defaults", dict, {})
+    settings = {
+        dataset: {name: _settings(inside, name, defaults) for name in inside.values}
+        for dataset, inside in table.tables("settings").items()
+    }
+    listed = [row for line in table.listed("rows") for row in _rows(line, settings)]
+    rows = {row.name: row for row in listed}
     published = {
         dataset: {name: _published(line) for name, line in _lines(inside).items()}
         for dataset, inside in table.tables("published").items()
@@ -39,7 +46,6 @@ def read_study(file: Path) -> Study:
     datasets = {
         name: _benchmark(name, inside, printed=name in published) for name, inside in table.tables("datasets").items()
     }
-    defaults = table.take("defaults", dict, {})
     study = Study(
         file=file,
         name=_name(table, table.take("name", str)),
@@ -50,10 +56,7 @@ def read_study(file: Path) -> Study:
         alpha=table.take("alpha", float, 0.05),
         datasets=datasets,
         rows=rows,
-        settings={
-            dataset: {name: _settings(inside, name, defaults) for name in inside.values}
-            for dataset, inside in table.tables("settings").items()
-        },
+        settings=settings,
         published=published,
         published_tests=tuple(
             _published_test(dataset, measure, line)
@@ -65,7 +68,7 @@ def read_study(file: Path) -> Study:
         grid={key: tuple(values) for key, values in table.take("grid", dict, {}).items()},
     )
     table.end()
-    if len(rows) < len(table.values.get("rows", [])):
+    if len(rows) < len(listed):
         raise UsageError(f"{file}: two rows have the same name; a row's name is its own")
     _check(study)
     return study
@@ -129,6 +132,23 @@ def _row(table: Table) -> Row:
         if group not in GROUPS:
             raise unknown(f"group in {table.where}", group, GROUPS, way_out=f"Groups are {', '.join(GROUPS)}.")
     return row
+
+
+def _rows(table: Table, settings: Mapping[str, Mapping[str, Settings]]) -> tuple[Row, ...]:
+    """A line of `rows`; with settings = "*" a row for every settings table, on the datasets that have it."""
+    row = _row(table)
+    if row.settings != EVERY:
+        return (row,)
+    homes: dict[str, list[str]] = {}
+    for dataset in row.datasets or settings:
+        if not settings.get(dataset):
+            raise table.wrong("settings", f'= "*", and there are none on {dataset}: write [settings.{dataset!r}]')
+        for name in settings[dataset]:
+            homes.setdefault(name, []).append(dataset)
+    return tuple(
+        replace(row, name=_name(table, f"{row.name}-{name}"), settings=name, datasets=tuple(where))
+        for name, where in homes.items()
+    )
 
 
 def _settings(table: Table, name: str, defaults: Mapping[str, Any]) -> Settings:
