@@ -214,6 +214,24 @@ def test_questions_that_differ_in_one_place_are_others(tmp_path: Path, column: s
         Ranks.read(path)
 
 
+@pytest.mark.parametrize("kind", ["no tail", "a gap", "words for numbers", "numbers for words"])
+def test_a_file_of_that_name_without_questions_is_refused(tmp_path: Path, kind: str) -> None:
+    shared, path = tmp_path / "questions.parquet", tmp_path / "ranks.parquet"
+    SMALL.write(path, questions=shared)
+    columns = pq.read_table(shared).to_pydict()
+    if kind == "no tail":
+        del columns["tail"]
+    elif kind == "a gap":
+        columns["direction"][1] = None
+    elif kind == "words for numbers":
+        columns["head"] = ["a"] * 4
+    else:
+        columns["direction"] = [0, 0, 1, 1]
+    pq.write_table(pa.table(columns), shared)
+    with pytest.raises(RunError, match="which is not beside it nor above it as it was"):
+        Ranks.read(path)
+
+
 def test_ranks_that_name_the_bytes_of_their_questions_are_read(tmp_path: Path) -> None:
     shared, path = tmp_path / "questions.parquet", tmp_path / "ranks.parquet"
     SMALL.write(path, questions=shared)

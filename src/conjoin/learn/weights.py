@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,15 +37,16 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor | Streamed], words: Ma
         length = math.prod(stream.shape) * stream.dtype.itemsize
         spelled = {"dtype": DTYPES[stream.dtype], "shape": list(stream.shape), "data_offsets": [place, place + length]}
         place, header[name] = place + length, spelled
-    with replacing(path) as aside, aside.open("wb") as file:
+    with replacing(path) as aside, aside.open("wb") as file, ThreadPoolExecutor(1) as beside:
         file.write(_header(header, {**words, SEAL: "0" * 64}))
         digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
         for name, stream in streams.items():
             digest.update(_introduced(name, stream.dtype, stream.shape))
             for block in stream.blocks():
                 octets = _octets(block)
-                digest.update(octets)
+                hashed = beside.submit(digest.update, octets)  # the checksum takes as long as the writing
                 file.write(octets)
+                hashed.result()
         file.seek(0)
         file.write(_header(header, {**words, SEAL: digest.hexdigest()}))
 

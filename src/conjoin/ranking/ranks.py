@@ -193,15 +193,21 @@ def _shared_questions(path: Path, reference: str) -> dict[str, Any]:
         table = _read_table(file)
         if sha256_of(file) == expected or _content(table) == expected:
             return {column: table.column(column) for column in ASKED}
-    raise RunError(f"{path} counts answers to the questions in {name}, which is not beside it nor above it")
+    raise RunError(
+        f"{path} counts answers to the questions in {name}, which is not beside it nor above it as it was:"
+        " bring it back, or rank the run again"
+    )
 
 
 def _content(questions: Any) -> str:
     """The checksum of what was asked, whichever version of the library wrote it; older files name that of the bytes."""
     told = hashlib.sha256()
-    for name in ASKED:
-        column = questions.column(name)
-        told.update(",".join(column.to_pylist()).encode() if name == "direction" else _whole(column).tobytes())
+    try:
+        for name in ASKED:
+            column = questions.column(name)
+            told.update(",".join(column.to_pylist()).encode() if name == "direction" else _whole(column).tobytes())
+    except (ValueError, KeyError, TypeError):
+        return "no questions"
     return told.hexdigest()
 
 
