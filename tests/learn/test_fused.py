@@ -179,6 +179,7 @@ def test_groups_say_where_each_distinct_id_begins(ids: list[int]) -> None:
         (True, Recipe(precision="bf16", negatives=3), "complex", "; fp32: the softmax is sampled"),
         (True, Recipe(precision="bf16"), "complex(layout=published)", "; fp32: heads and tails are read in different"),
         (True, Recipe(), "complex", "budget"),
+        (True, Recipe(negatives=3), "complex", "sampled by 3 entities"),
     ],
 )
 def test_a_cpu_says_in_which_precision_it_computes(

@@ -57,7 +57,8 @@ class Step:
         """Which implementation runs, and why, in words."""
         if self.obstacle is None:
             return f"fused {self.recipe.precision} kernels"
-        plain = self.model.entities.path(self.recipe.batch)
+        sampled = self.recipe.negatives
+        plain = f"sampled by {sampled} entities" if sampled else self.model.entities.path(self.recipe.batch)
         if self.model.device.type == "cuda":
             return f"{plain}; not fused: {self.obstacle}"
         if self.recipe.precision == "fp32":
