@@ -142,6 +142,24 @@ def test_torch_defaults_play_no_part(other: dict[str, Any], budget: int | None) 
     assert same(first, second)
 
 
+@pytest.mark.parametrize("budget", [None, 500], ids=["dense", "chunked"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("negatives", [0, 5])
+def test_inference_mode_plays_no_part(negatives: int, optimizer: Optimizer, budget: int | None) -> None:
+    """Begun under it and ended without, so nothing that lasts may be of its tensors."""
+    recipe = Recipe(epochs=2, batch=40, optimizer=optimizer, lr=0.05, negatives=negatives, validate_every=1)
+    first, epochs = trained(recipe, budget=budget)
+    with torch.inference_mode():
+        second = fresh(budget=budget)
+        training = train(second, GRAPH, recipe)
+        again = [next(training)]
+        ranks = rank(second, GRAPH, "valid").metrics()
+    again += training
+    assert ranks == again[0].valid
+    assert [epoch.valid for epoch in again] == [epoch.valid for epoch in epochs]
+    assert same(first, second)
+
+
 def test_chunks_train_along_the_same_path() -> None:
     paths = []
     for budget in (None, 700):
@@ -295,6 +313,12 @@ def test_impossible_trainings_are_refused() -> None:
     frozen.relations.requires_grad_(False)
     with pytest.raises(UsageError, match="frozen"):
         train(frozen, GRAPH)
+    with pytest.raises(UsageError, match=r"torch\.float16 cannot be trained: .* model\.float\(\)"):
+        train(fresh().half(), GRAPH)
+    with torch.inference_mode():
+        converted = fresh().double()
+    with pytest.raises(UsageError, match=r"converted under torch\.inference_mode"):
+        train(converted, GRAPH)
     assert len(list(train(fresh(), without, Recipe(epochs=2)))) == 2
 
 

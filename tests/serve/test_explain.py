@@ -51,6 +51,13 @@ def loss(model: Model, fact: Ids) -> Tensor:
     return -(forward + backward).sum()
 
 
+def test_inference_mode_plays_no_part() -> None:
+    model, facts, answer = model_of("5star-conj"), incidence(GRAPH).facts, Answered(0, 1, 1)
+    with torch.inference_mode():
+        found = gradients(model, facts, answer)
+    assert all(torch.equal(x, y) for x, y in zip(found, gradients(model, facts, answer), strict=True))
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("answer", [Answered(0, 1, 1), Answered(3, 0, 2), Answered(2, 1, 2)])
 def test_gradients_are_those_of_the_loss(form: str, answer: Answered) -> None:

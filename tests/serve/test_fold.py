@@ -45,6 +45,13 @@ def reciprocal_rank(predictor: Predictor) -> float:
     return float(np.mean([1 / line.rank for line in predictor.score(ASKED)]))
 
 
+def test_inference_mode_plays_no_part(run: Path) -> None:
+    known = open_run(run)
+    with torch.inference_mode():
+        folded = fold_in(known, NEW, steps=2)
+    assert torch.equal(folded.model.entities.weight, fold_in(known, NEW, steps=2).model.entities.weight)
+
+
 def test_new_entities_are_placed_by_their_facts_and_nothing_else_moves(run: Path) -> None:
     before = open_run(run)
     folded = fold_in(before, NEW)

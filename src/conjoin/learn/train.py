@@ -21,7 +21,7 @@ from conjoin.learn.questions import Questions
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step
 from conjoin.model.initial import generator
-from conjoin.model.model import Model
+from conjoin.model.model import Model, check_dtype
 from conjoin.model.shared import Sample
 from conjoin.progress import Track, silent
 from conjoin.ranking.rank import rank
@@ -75,6 +75,7 @@ class Training(Iterator[Epoch]):
     each, and the next epoch asked for is the rest of this one. `step` goes on with the optimiser of another training.
     """
 
+    @torch.inference_mode(mode=False)
     def __init__(
         self,
         model: Model,
@@ -88,10 +89,7 @@ class Training(Iterator[Epoch]):
         if not len(graph.train):
             raise UsageError(f"{graph.name} has no training triples")
         model.check_graph(graph.name, n_entities=graph.n_entities, n_relations=graph.n_relations)
-        if model.entities.weight.requires_grad != model.relations.requires_grad:
-            raise UsageError(
-                "training changes entities and relations alike, and one of the two is frozen: model.requires_grad_()"
-            )
+        _check_trainable(model)
         if recipe.validate_every and not len(graph.valid):
             raise UsageError(
                 f"{graph.name} has no validation triples: leave out validate_every, "
@@ -114,12 +112,13 @@ class Training(Iterator[Epoch]):
         done = self.progress.epoch >= self.recipe.epochs
         return done or bool(self.recipe.patience and self.progress.stale >= self.recipe.patience)
 
+    @torch.inference_mode(mode=False)
     def __next__(self) -> Epoch:
         if self.finished:
             raise StopIteration
         number = self.progress.epoch + 1
         synchronize(self.model.device)
-        with matmul_precision(self.recipe.precision), self.threads(), torch.enable_grad(), self._clock():
+        with matmul_precision(self.recipe.precision), self.threads(), self._clock():
             loss, penalty = self._pass(number)
         epoch = Epoch(number, loss, penalty, self.progress.seconds)
         every = self.recipe.validate_every
@@ -186,6 +185,18 @@ class Training(Iterator[Epoch]):
         else:
             self.progress.stale += 1
         return Epoch(epoch.number, epoch.loss, epoch.penalty, epoch.seconds, valid, better)
+
+
+def _check_trainable(model: Model) -> None:
+    tables = model.entities.weight, model.relations
+    for table in tables:
+        check_dtype(table.dtype)
+        if table.is_inference():
+            raise UsageError("a model converted under torch.inference_mode cannot be trained: convert it outside")
+    if tables[0].requires_grad != tables[1].requires_grad:
+        raise UsageError(
+            "training changes entities and relations alike, and one of the two is frozen: model.requires_grad_()"
+        )
 
 
 def diverged(recipe: Recipe, epoch: int, step: int, *, nll: float, penalty: float) -> str:

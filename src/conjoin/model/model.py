@@ -19,6 +19,13 @@ DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 """Types that reach from the squares of the smallest slopes to scores; those of float16 are lost below 6e-8."""
 
 
+def check_dtype(dtype: torch.dtype) -> None:
+    """Refuse types that a model cannot be trained in."""
+    if dtype not in DTYPES:
+        names = ", ".join(str(known).removeprefix("torch.") for known in DTYPES)
+        raise UsageError(f"a model of {dtype} cannot be trained: choose from {names}, such as model.float()")
+
+
 class Model(nn.Module):
     """Numbers for a form: entities (n_entities, 2·rank), relations and reciprocals (2·n_relations, form.reals(rank)).
 
@@ -38,6 +45,7 @@ class Model(nn.Module):
     [torch.Size([3, 4]), torch.Size([3, 4]), torch.Size([3, 4])]
     """
 
+    @torch.inference_mode(mode=False)
     def __init__(
         self,
         form: Form | str,
@@ -54,9 +62,7 @@ class Model(nn.Module):
         super().__init__()
         self.form = form_of(form)
         self.form.check_rank(rank)
-        if dtype not in DTYPES:
-            names = ", ".join(str(known).removeprefix("torch.") for known in DTYPES)
-            raise UsageError(f"a model cannot be made of {dtype}: choose from {names}")
+        check_dtype(dtype)
         if n_entities < 1 or n_relations < 1:
             raise UsageError(f"a model needs entities and relations, got {n_entities} and {n_relations}")
         self.rank = rank

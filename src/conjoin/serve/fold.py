@@ -28,6 +28,7 @@ BACKGROUND = 2048
 """Training questions, of all, against which a new entity must not win."""
 
 
+@torch.inference_mode(mode=False)
 def fold_in(
     predictor: Predictor,
     facts: Sequence[Fact],

@@ -89,6 +89,7 @@ class Gradients(NamedTuple):
         return ends + share * (self.relation @ self.relation.T + self.reciprocal @ self.reciprocal.T)
 
 
+@torch.inference_mode(mode=False)
 def gradients(model: Model, facts: Ids, answer: Answered, *, competitors: bool = True) -> Gradients:
     """What each fact's loss does to the answer's rows.
 
@@ -98,8 +99,7 @@ def gradients(model: Model, facts: Ids, answer: Answered, *, competitors: bool =
     a, r, b = torch.from_numpy(reciprocal(facts, model.n_relations)).to(model.device).unbind(dim=1)
     table = model.entities.weight.detach()
     heads, relations = table[a].requires_grad_(), model.relations.detach()[r].requires_grad_()
-    with torch.enable_grad():
-        q = model.form.query(heads, model.form.unfold(relations))
+    q = model.form.query(heads, model.form.unfold(relations))
     ends = torch.tensor([answer.h, answer.t], device=model.device)
     same_relation = r % model.n_relations == answer.r
     of_tails, of_queries = -(b[:, None] == ends).to(table.dtype), -table[b]

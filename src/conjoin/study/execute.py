@@ -65,6 +65,7 @@ class Conduct:
 QUIETLY = Conduct()
 
 
+@torch.inference_mode(mode=False)
 def execute(
     run: Run,
     graph: Graph,
