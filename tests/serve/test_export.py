@@ -76,6 +76,29 @@ def test_a_bundle_takes_no_place_of_other_files(run: Path, tmp_path: Path, mine:
     assert (tmp_path / mine).read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.parametrize(("format", "name"), [("parquet", "relations.parquet"), ("word2vec", "entities.txt")])
+def test_tables_take_the_place_of_their_earlier_export_only(run: Path, tmp_path: Path, format: str, name: str) -> None:
+    export(run, tmp_path, format=format)
+    before = (tmp_path / name).read_bytes()
+    others = Graph.from_triples([("a", "r", "b"), ("b", "s", "c"), ("c", "s", "d")], [("a", "r", "b")])
+    theirs = export(trained(tmp_path / "runs" / "others", others), tmp_path / "theirs", format=format)
+    foreign = [b"mine", b"", b"PAR1", next(file.read_bytes() for file in theirs if file.name == name)]
+    for content in foreign:
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UsageError, match=f"holds {name} of something else: export to another folder"):
+            export(run, tmp_path, format=format)
+        assert (tmp_path / name).read_bytes() == content
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(UsageError, match=f"holds {name} of something else"):
+        export(run, tmp_path, format=format)
+    (tmp_path / name).rmdir()
+    export(trained(tmp_path / "runs" / "seed-1", seed=1), tmp_path, format=format)
+    assert (tmp_path / name).read_bytes() != before
+    export(run, tmp_path, format=format)
+    assert (tmp_path / name).read_bytes() == before
+
+
 def test_parquet_holds_names_labels_and_rows(run: Path, tmp_path: Path) -> None:
     entities, relations = (pq.read_table(file) for file in export(run, tmp_path, format="parquet"))
     model = conjoin.open(run).model

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from conjoin.errors import UsageError, unknown
-from conjoin.files import replacing
+from conjoin.files import proper, replacing
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import HELD_OUT, Graph, Vocabulary
 from conjoin.serve.calibration import FILE as CALIBRATION
@@ -46,13 +47,20 @@ def export(run: str | Path, out: str | Path, *, format: str = "safetensors", wei
         raise UsageError(f"{target} cannot be written to ({error.strerror or error}): choose another folder") from error
     if format == "safetensors":
         return _bundle(source, target, chosen, graph)
-    suffix, write = TABLES[format]
+    suffix, write, is_earlier = TABLES[format]
     tables = _tables(open_run(source.path, weights=chosen))
     files = {target / f"{stem}{suffix}": (vocabulary, rows) for stem, vocabulary, rows in tables}
+    _refuse_foreign(target, [file for file, table in files.items() if not is_earlier(file, *table)])
     for file, (vocabulary, rows) in files.items():
         with replacing(file) as aside:
             write(aside, vocabulary, rows)
     return list(files)
+
+
+def _refuse_foreign(target: Path, files: list[Path]) -> None:
+    """Refuse to write files that are there; `files` are those that no earlier export wrote."""
+    if there := [file.name for file in files if file.exists()]:
+        raise UsageError(f"{target} holds {', '.join(there)} of something else: export to another folder")
 
 
 def _bundle(source: RunFolder, target: Path, weights: str, graph: Graph) -> list[Path]:
@@ -69,8 +77,8 @@ def _bundle(source: RunFolder, target: Path, weights: str, graph: Graph) -> list
         copies[source.path / CALIBRATION] = bundle.path / CALIBRATION
     card = target / "README.md"
     written = [*copies.values(), bundle.graph_folder, card]
-    if not bundle.exists and (there := [file.name for file in written if file.exists()]):
-        raise UsageError(f"{target} holds {', '.join(there)} of something else: export to another folder")
+    if not bundle.exists:
+        _refuse_foreign(target, written)
     for original, copy in copies.items():
         with replacing(copy) as aside:
             shutil.copyfile(original, aside)
@@ -82,12 +90,23 @@ def _bundle(source: RunFolder, target: Path, weights: str, graph: Graph) -> list
 
 def _write_parquet(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:
     """Name, label and one list of reals a row."""
-    columns = {
-        "name": list(vocabulary.names),
-        "label": _given_labels(vocabulary),
-        "row": pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel(), pa.float32()), rows.shape[1]),
-    }
-    pq.write_table(pa.table(columns), path, compression="zstd")
+    values = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel(), pa.float32()), rows.shape[1])
+    columns = [list(vocabulary.names), _given_labels(vocabulary), values]
+    pq.write_table(pa.table(columns, schema=_schema(rows)), path, compression="zstd")
+
+
+def _is_earlier_parquet(path: Path, vocabulary: Vocabulary, rows: Rows) -> bool:
+    try:
+        proper(path)
+        if not pq.read_schema(path).equals(_schema(rows)):
+            return False
+        return bool(pq.read_table(path, columns=["name"])["name"].to_pylist() == list(vocabulary.names))
+    except (OSError, pa.ArrowException):
+        return False
+
+
+def _schema(rows: Rows) -> pa.Schema:
+    return pa.schema({"name": pa.string(), "label": pa.string(), "row": pa.list_(pa.float32(), rows.shape[1])})
 
 
 def _given_labels(vocabulary: Vocabulary) -> list[str]:
@@ -99,16 +118,34 @@ def _write_word2vec(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:
     """A line with the counts, then lines with a name and its numbers; blanks in names become underscores."""
     words: dict[str, str] = {}
     for name in vocabulary.names:
-        word = "_".join(name.split())
+        word = _word(name)
         if word in words:
             raise UsageError(
                 f"{words[word]!r} and {name!r} are both {word} in word2vec text, which has no blanks: export as parquet"
             )
         words[word] = name
     with path.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.write(f"{len(rows)} {rows.shape[1]}\n")
+        stream.write(_counts(rows))
         for word, row in zip(words, rows, strict=True):
             stream.write(f"{word} {' '.join(np.char.mod('%.9g', row))}\n")
+
+
+def _is_earlier_word2vec(path: Path, vocabulary: Vocabulary, rows: Rows) -> bool:
+    beginning = f"{_counts(rows)}{_word(vocabulary.names[0])} ".encode()
+    try:
+        proper(path)
+        with path.open("rb") as stream:
+            return stream.read(len(beginning)) == beginning
+    except OSError:
+        return False
+
+
+def _counts(rows: Rows) -> str:
+    return f"{len(rows)} {rows.shape[1]}\n"
+
+
+def _word(name: str) -> str:
+    return "_".join(name.split())
 
 
 def _tables(predictor: Predictor) -> list[tuple[str, Vocabulary, Rows]]:
@@ -159,8 +196,16 @@ def model_card(source: RunFolder, weights: str, folder: str) -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, tuple[str, Callable[[Path, Vocabulary, Rows], None]]] = {
-    "parquet": (".parquet", _write_parquet),
-    "word2vec": (".txt", _write_word2vec),
+class Table(NamedTuple):
+    """How a table is written, and known again as an earlier export: by its names and its shape."""
+
+    suffix: str
+    write: Callable[[Path, Vocabulary, Rows], None]
+    is_earlier: Callable[[Path, Vocabulary, Rows], bool]
+
+
+TABLES = {
+    "parquet": Table(".parquet", _write_parquet, _is_earlier_parquet),
+    "word2vec": Table(".txt", _write_word2vec, _is_earlier_word2vec),
 }
 FORMATS = ("safetensors", *TABLES)
