@@ -13,6 +13,8 @@ import typer.main
 from tests.cli.commands import TINY, conjoin
 
 from conjoin.cli import app
+from conjoin.cli.options import reading_options, reading_words
+from conjoin.graph.files.report import ReadOptions
 from conjoin.graph.named.datasets import load
 
 SIX = ["on_error", "columns", "header", "delimiter", "literals", "blank_nodes"]
@@ -75,6 +77,25 @@ def test_whoever_reads_a_graph_offers_the_same_options() -> None:
             ]
     assert set(told) == set(READERS)
     assert all(six == told["train"] for six in told.values())
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        ReadOptions(),
+        ReadOptions(on_error="skip", columns=(0, 3, 2), header=False, delimiter="\t"),
+        ReadOptions(
+            columns=("a head", "verb", "tail"), header=True, delimiter="-", literals="keep", blank_nodes="drop"
+        ),
+    ],
+)
+def test_words_for_options_mean_the_same(reading: ReadOptions) -> None:
+    made = []
+    check = typer.Typer()
+    check.command()(reading_options(lambda *, reading: made.append(reading)))
+    typer.main.get_command(check)(shlex.split(shlex.join(reading_words(reading))), standalone_mode=False)
+    assert made == [reading]
+    assert bool(reading_words(reading)) == (reading != ReadOptions())
 
 
 @pytest.mark.parametrize("verb", READERS)

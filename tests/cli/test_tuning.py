@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import conjoin
+from tests.cli.test_options import ODD, ODDLY
 from tests.study.small import small_study
 
 pytest.importorskip("optuna", reason="tuning needs the extra `tune`")
@@ -44,6 +45,18 @@ def test_what_is_found_can_be_trained_with(tmp_path: Path, monkeypatch: pytest.M
     assert trained["valid"]["mrr"] == again["valid_mrr"]
     overruled = conjoin(*train, "--settings", "settings/found.toml", "--epochs", 1).json
     assert overruled["epochs"] == 1
+
+
+def test_the_advice_says_how_the_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my facts.csv").write_text(ODD + "broken\n", encoding="utf-8")
+    odd = (*ODDLY, "--header", "--on-error", "skip")
+    few = ("--rank", 2, "--epochs", 1, "--validate-every", 1, "--trials", 1, "--device", "cpu")
+    found = conjoin("tune", "my facts.csv", "--form", "complex", *few, *odd, "-o", "found.toml")
+    assert found.code == 0, found.err
+    advised = found.err.rpartition("Train with it: conjoin ")[2]
+    trained = conjoin(*shlex.split(advised), "--device", "cpu", "-o", "run", "--json")
+    assert trained.code == 0, trained.err
 
 
 def test_unknown_grids_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import inspect
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -137,6 +138,22 @@ def read_options(
         literals=literals,  # type: ignore[arg-type]
         blank_nodes=blank_nodes,  # type: ignore[arg-type]
     )
+
+
+def reading_words(reading: Reading) -> list[str]:
+    """The inverse of `read_options`: the words of a command line, none for what is usual."""
+    words = []
+    for setting in fields(reading):
+        name, value = setting.name.replace("_", "-"), getattr(reading, setting.name)
+        if value == setting.default:
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{name}" if value else f"--no-{name}")
+        elif isinstance(value, tuple):
+            words += [f"--{name}", ",".join(map(str, value))]
+        else:
+            words += [f"--{name}", "\\t" if value == "\t" else value]
+    return words
 
 
 def offering(name: str, make: Callable[..., object]) -> Callable[[Verb], Verb]:

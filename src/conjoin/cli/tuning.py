@@ -80,7 +80,8 @@ def tune(
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text + "\n", encoding="utf-8")
-        say(f"Train with it: {shlex.join(['conjoin', 'train', graph, '--form', form, '--settings', str(out)])}")
+        command = ["conjoin", "train", graph, *opt.reading_words(reading), "--form", form, "--settings", str(out)]
+        say(f"Train with it: {shlex.join(command)}")
     if json:
         settings: dict[str, Any] = {**winner.settings, "epochs": winner.epoch}
         emit(
