@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.cli.commands import TINY, conjoin, write_lines
 
@@ -73,6 +75,30 @@ def test_a_table_with_columns_of_its_own(tmp_path: Path) -> None:
     assert "people.csv:1: wrong number of columns" in bad.err
     assert conjoin("train", *words, *TINY, "-o", tmp_path / "run").code == 0
     assert "Smith, 3" in conjoin("ask", tmp_path / "run", "Bob", "knows", "-k", 99).out
+
+
+def test_inspect_tells_what_a_file_was_taken_for(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text(CSV.replace(",", ";"), encoding="utf-8")
+    (tmp_path / "own").mkdir()
+    write_lines(tmp_path / "own" / "train.txt", [("a", "r", "b"), ("b", "r", "c")])
+    pq.write_table(pa.table({"to": ["a"], "from": ["b"], "type": ["r"]}), tmp_path / "own" / "test.parquet")
+    (tmp_path / "rdf.nt").write_text("<http://a> <http://r> <http://b> .\n", encoding="utf-8")
+    roles = "head, relation and tail are the columns"
+    expected = {
+        ("people.csv", "--delimiter", ";"): [
+            f"people.csv: read as CSV, separator ';'; {roles} 'subject', 'verb', 'object'"
+        ],
+        ("own",): [
+            f"own/train.txt: read as TSV, separator '\\t'; {roles} 0, 1, 2",
+            f"own/test.parquet: read as Parquet; {roles} 'from', 'type', 'to'",
+        ],
+        ("rdf.nt",): ["rdf.nt: read as N-Triples"],
+    }
+    for (name, *options), sentences in expected.items():
+        told = [f"{tmp_path}/{sentence}" for sentence in sentences]
+        assert conjoin("inspect", tmp_path / name, *options, "--json").json["read_as"] == told
+        assert conjoin("inspect", tmp_path / name, *options).out.splitlines()[: len(told)] == told
+    assert conjoin("inspect", "atlas", "--json").json["read_as"] == []
 
 
 def test_split_is_stored_and_never_changes(tmp_path: Path) -> None:

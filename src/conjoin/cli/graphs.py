@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import Watcher, emit, first_of, percent, say, show, show_table, shown
+from conjoin.cli.screen import Watcher, emit, first_of, percent, say, show, show_table, shown, spelled
 
 Found = TypeVar("Found")
 
@@ -94,7 +94,7 @@ def inspect(
 ) -> None:
     """Look at a graph before using it.
 
-    Sizes, degrees, cardinalities, duplicates, leakage from train to test, unseen entities.
+    How its files were read, sizes, degrees, cardinalities, duplicates, leakage from train to test, unseen entities.
 
     \b
     conjoin inspect wn18rr
@@ -112,6 +112,8 @@ def inspect(
     def label(relation: str) -> str:
         return loaded.relations.label(loaded.relations.index[relation])
 
+    for file in found.read_as:
+        show(spelled(file))
     sizes = vars(found.sizes)
     show_table("Dataset", ("name", *sizes), [(found.name, *(f"{count:,}" for count in sizes.values()))])
     degrees = found.degrees

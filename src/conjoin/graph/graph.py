@@ -140,7 +140,8 @@ class Graph:
 
     Ids are contiguous and follow the sorted order of the names, so they do not depend on the order of the lines.
     Entities that occur only in valid or test are kept: they are candidates, like every other entity. `notes` say what a
-    person should know about its files, `bad_lines` the place and reason of each line that was skipped, the first 1,000.
+    person should know about its files, `bad_lines` the place and reason of each line that was skipped, the first 1,000,
+    `read_as` what each file was taken for, where it was read from files of one's own.
 
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "d")])
     >>> graph
@@ -167,6 +168,7 @@ class Graph:
     name: str = "graph"
     notes: tuple[str, ...] = field(default=())
     bad_lines: tuple[str, ...] = field(default=())
+    read_as: tuple[str, ...] = field(default=())
 
     def __repr__(self) -> str:
         """Name and sizes: a million names are not for a notebook to print."""

@@ -148,6 +148,7 @@ class Survey:
     relations: tuple[RelationRow, ...]
     notes: tuple[str, ...]
     bad_lines: tuple[str, ...]
+    read_as: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, numbers and text, fields in the order above."""
@@ -182,6 +183,7 @@ def survey(graph: Graph) -> Survey:
         relations=_relation_rows(graph, kinds),
         notes=graph.notes,
         bad_lines=graph.bad_lines,
+        read_as=graph.read_as,
     )
 
 

@@ -104,6 +104,7 @@ def _read_parts(
     name: str,
 ) -> Graph:
     notes: list[str] = []
+    read_as: list[str] = []
     inside: dict[str, str] = {}
     bad: list[Problem] = []
     with_blank_nodes = 0
@@ -111,6 +112,7 @@ def _read_parts(
     for split, file in files.items():
         parts[split], report = read_triples(file, options, scope=split, may_be_empty=split != "train")
         notes.extend(report.sentences())
+        read_as.append(report.read_as)
         bad.extend(report.samples)
         with_blank_nodes += report.blank_nodes > 0
         for word, label in parts[split].labels.items():
@@ -133,7 +135,12 @@ def _read_parts(
             notes.append(said_of_padded(vocabulary.kind, len(found), found, vocabulary.index))
     entities, relations = graph.entities.names, graph.relations.names
     notes += doubts(options, files.values(), [graph.train], entities=entities, relations=relations)
-    return replace(graph, notes=(*notes, *said, *said_of_relations), bad_lines=tuple(map(str, bad[:SAMPLES])))
+    return replace(
+        graph,
+        notes=(*notes, *said, *said_of_relations),
+        bad_lines=tuple(map(str, bad[:SAMPLES])),
+        read_as=tuple(read_as),
+    )
 
 
 def _labels(labels: Labels | None, options: ReadOptions) -> tuple[dict[str, str], tuple[str, ...]]:

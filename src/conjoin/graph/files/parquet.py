@@ -42,6 +42,7 @@ def _chosen(sink: Sink, schema: Any) -> list[str]:
     choice = choose(sink.file, names, sink.options)
     sink.choice = choice.note
     chosen = [names[i] for i in choice.positions]
+    sink.columns = tuple(chosen)
     for name in chosen:
         if names.count(name) > 1:
             raise GraphError(f"{sink.file}: several columns are named {name!r}: rename them")

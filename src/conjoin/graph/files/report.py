@@ -92,6 +92,8 @@ class ReadReport:
     format: str
     lines: int
     triples: int
+    separator: str = ""
+    columns: tuple[Column, ...] = ()
     blank_lines: int = 0
     comments: int = 0
     header: tuple[str, ...] | None = None
@@ -110,6 +112,13 @@ class ReadReport:
     @property
     def n_problems(self) -> int:
         return sum(self.problems.values())
+
+    @property
+    def read_as(self) -> str:
+        """What the file was taken for."""
+        separator = f", separator {self.separator!r}" if self.separator else ""
+        columns = f"; head, relation and tail are the columns {', '.join(map(repr, self.columns))}"
+        return f"{self.file}: read as {self.format}{separator}{columns if self.columns else ''}"
 
     def sentences(self) -> tuple[str, ...]:
         """What a person should know about the file, one sentence each; nothing for a plain clean file."""
@@ -177,6 +186,8 @@ class Sink:
         self.blank_nodes = self.blank_triples_dropped = 0
         self.header: tuple[str, ...] | None = None
         self.choice = ""
+        self.separator = ""
+        self.columns: tuple[Column, ...] = ()
         self.spaced: bool | None = None
         self.enough = ENOUGH
         self._format = file_format
@@ -251,6 +262,8 @@ class Sink:
             format=self._format,
             lines=self.lines,
             triples=len(self.triples),
+            separator=self.separator,
+            columns=self.columns,
             blank_lines=self.blank_lines,
             comments=self.comments,
             header=self.header,

@@ -200,6 +200,8 @@ def read_text_table(lines: Iterator[bytes], file_format: str, sink: Sink, layout
             other = other_delimiter(cells[0]) if len(cells) == number == 1 and layout.width else ""
             sink.problem(number, "wrong number of columns", why + other)
             rows.again()
+    sink.separator = delimiter
+    sink.columns = tuple(sink.header[i] if sink.header else i for i in layout.positions)
 
 
 def _is_header(cells: list[str], options: ReadOptions) -> bool:

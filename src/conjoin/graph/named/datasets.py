@@ -146,7 +146,7 @@ def _read(record: Dataset, folder: Path, *, labels: Labels | None = None) -> Gra
     note = [f"{record.title}: {notes[found]}"] if notes else []
     if not published:
         note.append(f"{record.title}: verified by its counts; the bytes are not those of the common distribution")
-    return replace(graph, notes=(*graph.notes, *note))
+    return replace(graph, notes=(*graph.notes, *note), read_as=())
 
 
 def _download(record: Dataset, track: Track) -> Path:
