@@ -113,6 +113,30 @@ def test_a_plot_for_which_the_finished_runs_are_not_enough_says_what_it_needs(tm
         assert (said.code, needed in said.err) == (2, True), said.err
 
 
+def test_a_plot_of_patterns_says_what_was_not_tested(tmp_path: Path) -> None:
+    from tests.report.test_by_pattern import filled, study_of  # skipped without SciPy
+
+    study = study_of(tmp_path)
+    words = ("figure", "patterns", study.file, "--root", tmp_path, "-o", tmp_path / "drawn")
+    nothing = conjoin(*words)
+    assert nothing.code == 2
+    assert "Not tested, for want of runs: own complex; own tied." in nothing.err
+    filled(study, tmp_path)
+    whole = conjoin(*words)
+    assert "pattern-effects.svg" in whole.out
+    assert "Not tested" not in whole.err
+    text = study.file.read_text(encoding="utf-8")
+    second = text.replace(
+        "rows = [",
+        'rows = [\n    { name = "5star", form = "5star", settings = "complex" },\n'
+        '    { name = "5star-neg", form = "5star-neg", settings = "complex" },',
+    )
+    study.file.write_text(second, encoding="utf-8")
+    partly = conjoin(*words)
+    assert "pattern-effects.svg" in partly.out
+    assert "Not tested, for want of runs: own 5star; own 5star-neg." in partly.err
+
+
 @pytest.mark.parametrize("plot", ["curves", "frontier", "pvalues"])
 def test_a_plot_of_a_study_alone(plot: str, tmp_path: Path) -> None:
     study = tiny(tmp_path)

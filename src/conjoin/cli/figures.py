@@ -257,9 +257,12 @@ def _of_study(plot: Plot, study: Path, *, out: Path, root: Path | None, json: bo
     place = root or specified.root
     findings = collect(specified, place)
     with Watcher().watching() as watcher:
-        files = [str(file) for file in write_plot(findings, plot, out, root=place, track=watcher.track)]
+        written = write_plot(findings, plot, out, root=place, track=watcher.track)
+    files = [str(file) for file in written.files]
     for reason in findings.flaws:
         say(f"left out: {reason}")
+    if written.lacking:
+        say(written.lacking)
     if not files:
         raise UsageError(
             f"{study}: its runs under {place} give nothing to draw. This plot needs {NEEDED[plot]};"

@@ -81,6 +81,11 @@ class ByPattern:
     groups: Mapping[str, PatternGroups]
     missing: tuple[str, ...]
 
+    @property
+    def not_tested(self) -> str:
+        """What is missing, in a sentence; empty where nothing is."""
+        return f"Not tested, for want of runs: {'; '.join(self.missing)}." if self.missing else ""
+
 
 def pattern_tests(
     findings: Findings, root: Path, *, datasets: Iterable[str] | None = None, track: Track = silent
@@ -115,7 +120,7 @@ def pattern_section(findings: Findings, found: ByPattern) -> Section:
         for name in findings.study.datasets
         if any(test.dataset == name for test in found.tests)
     )
-    words = (WORDS, *((f"Not tested, for want of runs: {'; '.join(found.missing)}.",) if found.missing else ()))
+    words = (WORDS, *((found.not_tested,) if found.missing else ()))
     return Section(title="By relation pattern", words=words, tables=tables)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from conjoin.errors import NotInstalled
 from conjoin.files import replacing, write_sealed
@@ -105,18 +105,27 @@ def write_report(study: Study, root: Path, folder: Path, *, track: Track = silen
     return told
 
 
-def write_plot(findings: Findings, plot: Plot, folder: Path, *, root: Path, track: Track = silent) -> tuple[Path, ...]:
+class Written(NamedTuple):
+    """The files of a plot, and a sentence on what it does not show for want of runs."""
+
+    files: tuple[Path, ...]
+    lacking: str
+
+
+def write_plot(findings: Findings, plot: Plot, folder: Path, *, root: Path, track: Track = silent) -> Written:
     """Write one of the report's plots alone into `folder`, as SVG and PDF; no file where nothing is to be drawn yet."""
+    lacking = ""
     if plot == "pvalues":
         drawn = plots.pvalues(findings, run_tests(findings))
     elif plot == "patterns":
-        drawn = _by_pattern(findings, pattern_tests(findings, root, track=track))
+        made = pattern_tests(findings, root, track=track)
+        drawn, lacking = _by_pattern(findings, made), made.not_tested
     else:
         drawn = (plots.curves if plot == "curves" else plots.frontier)(findings)
     contents = {f"{figure.name}.svg": figure.svg.encode() for figure in drawn}
     contents |= {f"{figure.name}.pdf": figure.pdf for figure in drawn}
     _write(folder, contents)
-    return tuple(folder / name for name in contents)
+    return Written(tuple(folder / name for name in contents), lacking)
 
 
 def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
