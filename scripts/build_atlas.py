@@ -8,7 +8,6 @@ The same versions of both packages give the same bytes again.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import io
 import sys
@@ -20,6 +19,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from atlas_facts import all_facts, check_versions, read_sources, unique_names  # noqa: E402
 from atlas_report import docs_with_tables, readme  # noqa: E402
 from atlas_split import SPLITS, Triple, split  # noqa: E402
+from script_words import parser  # noqa: E402
 
 FOLDER = ROOT / "src" / "conjoin" / "graph" / "data" / "atlas"
 DOCS = ROOT / "docs" / "atlas.md"
@@ -58,9 +58,9 @@ def shipped(folder: Path = FOLDER) -> dict[str, list[Triple]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Build the embedded graph atlas.")
-    parser.add_argument("--docs", action="store_true", help="only the README and the tables, from the data as it is")
-    if not parser.parse_args().docs:
+    words = parser(__doc__)
+    words.add_argument("--docs", action="store_true", help="only the README and the tables, from the data as it is")
+    if not words.parse_args().docs:
         if problem := check_versions():
             raise SystemExit(problem)
         FOLDER.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,6 @@ site or to read it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import posixpath
@@ -19,6 +18,7 @@ import sys
 from pathlib import Path, PurePosixPath
 
 import site_reference
+from script_words import parser
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -202,9 +202,9 @@ def build(out: Path, *, work: Path) -> None:
 
 def main() -> None:
     """Build into build/site, or where --out says."""
-    parser = argparse.ArgumentParser(description="Build the documentation site.")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "site")
-    out = parser.parse_args().out.resolve()
+    words = parser(__doc__)
+    words.add_argument("--out", type=Path, default=ROOT / "build" / "site")
+    out = words.parse_args().out.resolve()
     work = ROOT / "build" / "site-work"
     work.mkdir(parents=True, exist_ok=True)
     build(out, work=work)

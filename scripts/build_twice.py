@@ -13,6 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from script_words import parser
+
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 EPOCH = "1577836800"
@@ -77,4 +79,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -14,6 +14,8 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
+from script_words import parser
+
 ROOT = Path(__file__).resolve().parents[1]
 WANTED = ("conjoin/py.typed", "conjoin/serve/static/index.html", "conjoin/graph/data/atlas/train.txt.gz")
 
@@ -70,4 +72,5 @@ def page(python: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from script_words import parser
+
 from conjoin.bench.results import latest, read
 from conjoin.report.drawing import FAINT, INK, panels, styled
 
@@ -110,4 +112,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

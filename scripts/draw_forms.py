@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from script_words import parser
+
 from conjoin.algebra.forms import Form
 from conjoin.algebra.notation import FORMS, SYMBOLS
 
@@ -56,4 +58,5 @@ def _slot(form: Form, slot: str, x: int, y: int) -> str:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from script_words import parser
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -85,4 +87,8 @@ def _take(browser: Browser, url: str, shot: Shot) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    words = parser(__doc__)
+    words.add_argument("root", metavar="ROOT", type=Path, help="the folder of the demo's runs")
+    words.add_argument("names", metavar="NAME", nargs="*", help="pictures to take; by default all")
+    given = words.parse_args()
+    main(given.root, *given.names)

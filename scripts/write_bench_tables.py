@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from script_words import parser
+
 from conjoin.algebra.notation import SYMBOLS, form
 from conjoin.bench.growth import RELATIONS
 from conjoin.graph.named.catalogue import dataset
@@ -189,4 +191,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -5,10 +5,11 @@ Each run is calibrated in several ways and measured on its test facts. Nothing i
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
+
+from script_words import parser
 
 from conjoin.serve.calibrate import Fitting, calibrate
 from conjoin.serve.calibration import Calibration
@@ -95,9 +96,9 @@ def bins(calibration: Calibration) -> list[str]:
 
 def main() -> None:
     """Replace what follows the mark."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", nargs="+", type=Path)
-    runs = parser.parse_args().runs
+    words = parser(__doc__)
+    words.add_argument("runs", metavar="RUN", nargs="+", type=Path)
+    runs = words.parse_args().runs
     kept, mark, _ = DOC.read_text(encoding="utf-8").partition(MARK)
     if not mark:
         sys.exit(f"{DOC} has no line {MARK}")

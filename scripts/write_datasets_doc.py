@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from script_words import parser
+
 from conjoin.graph.named.catalogue import Dataset, catalogue
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "datasets.md"
@@ -41,9 +43,12 @@ def updated(document: str) -> str:
 
 
 def main() -> None:
+    words = parser(__doc__)
+    words.add_argument("--check", action="store_true", help="write nothing; fail where it is out of date")
+    check = words.parse_args().check
     written = DOCUMENT.read_text(encoding="utf-8")
     fresh = updated(written)
-    if "--check" not in sys.argv:
+    if not check:
         DOCUMENT.write_text(fresh, encoding="utf-8")
     elif fresh != written:
         sys.exit(f"{DOCUMENT} is out of date: run python {sys.argv[0]}")

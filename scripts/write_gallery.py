@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from script_words import parser
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "gallery.md"
 BLOCK = re.compile(r"```sh\n(?P<commands>.*?)```\n(?P<shown>```text\n(?:.*?\n)??```\n)?", re.DOTALL)
@@ -34,4 +36,5 @@ def filled(text: str, folder: Path) -> str:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), ROOT), encoding="utf-8")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from script_words import parser
 
 from conjoin.algebra.notation import SYMBOLS
 from conjoin.report.stats import holm
@@ -190,4 +191,5 @@ def _p(p: float) -> str:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     PAGE.write_text(page(json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from doc_running import follow
 from results_contrast import interval_of_means
+from script_words import parser
 
 from conjoin.bench.results import latest, read, section_of
 from conjoin.report.collect import Findings, collect
@@ -115,13 +116,15 @@ def with_followed_outputs(page: Path, text: str, folder: Path) -> str:
 
 def main() -> None:
     """Rewrite the given files, or README.md and everything under docs/."""
-    words = sys.argv[1:]
-    named = [Path(word) for word in words if word != "--tables"]
+    words = parser(__doc__)
+    words.add_argument("files", metavar="FILE", nargs="*", type=Path, help="pages; by default all")
+    words.add_argument("--tables", action="store_true", help="leave the commands alone")
+    given = words.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        for number, file in enumerate(named or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]):
+        for number, file in enumerate(given.files or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]):
             before = file.read_text(encoding="utf-8")
             after = with_measurements(with_tables(before))
-            if "--tables" not in words:
+            if not given.tables:
                 after = with_outputs(after, Path(scratch))
                 after = with_followed_outputs(file.resolve(), after, Path(scratch) / f"page-{number}")
             if after != before:

@@ -9,13 +9,13 @@ machine and counts how far popularity alone leads on them.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from statistics import fmean, median
 
 import patterns_effects
 import patterns_ties
 from patterns_shared import DATASETS, ROOT, STUDIES, findings_of, rule, stated, table
+from script_words import parser
 
 from conjoin.bench.results import latest
 from conjoin.files import read_json, write_json
@@ -180,7 +180,9 @@ def measure(*, entities: int = 120) -> None:
 
 
 def main() -> None:
-    if "--measure" in sys.argv[1:]:
+    words = parser(__doc__)
+    words.add_argument("--measure", action="store_true", help="first measure anew what runs do not tell")
+    if words.parse_args().measure:
         measure()
     patterns_effects.draw()
     for doc in DOCS:

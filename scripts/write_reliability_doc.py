@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from script_words import parser
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
 RESULTS = ROOT / "torture" / "results"
@@ -59,4 +61,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -23,6 +23,7 @@ from results_cells import GOAL, agreement, card_minutes, missing, origins, read_
 from results_contrast import Evidence  # noqa: E402
 from results_costs import bytes_saved, memory_examples, time_saving  # noqa: E402
 from results_summary import how_sure, renewed, what_sharing_saves  # noqa: E402
+from script_words import parser  # noqa: E402
 
 from conjoin.files import read_json  # noqa: E402
 from conjoin.report.collect import Findings  # noqa: E402
@@ -152,4 +153,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from script_words import parser
+
 from conjoin.algebra.notation import form
 from conjoin.plan.memory import Setting, Sizes, memory
 from conjoin.plan.plan import USABLE
@@ -186,4 +188,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from script_words import parser
+
 from conjoin.algebra.notation import SYMBOLS, name_of
 from conjoin.algebra.orbits import halvings, orbit, paired, representatives
 
@@ -86,4 +88,5 @@ def word(tie: str) -> str:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     FILE.write_text(content(), encoding="utf-8")
