@@ -21,6 +21,8 @@ from typing import Any
 
 import big_graph
 
+from conjoin.memory import resident
+
 EVERY = 0.2
 
 
@@ -30,11 +32,10 @@ def family_bytes(root: int) -> int:
     while waiting:
         process = waiting.pop()
         try:
-            pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
-            total += pages * os.sysconf("SC_PAGE_SIZE")
+            total += resident(process)
             children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
             waiting.extend(int(child) for child in children)
-        except (OSError, IndexError):
+        except OSError:
             continue
     return total
 

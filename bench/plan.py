@@ -66,6 +66,7 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
     import conjoin
     from conjoin.device import peak_bytes, reset_peak
     from conjoin.graph.graph import Graph, Vocabulary
+    from conjoin.memory import resident
     from conjoin.plan.memory import Setting, Sizes, memory
     from conjoin.study.execute import Conduct, execute
     from conjoin.study.run import Run
@@ -118,12 +119,6 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
     )
     planned = memory(sizes, setting)
     return {**asdict(chosen), "planned": planned.peak, "measured": peak, "off": planned.peak / peak - 1}
-
-
-def resident() -> int:
-    """Bytes of this process that are in memory now."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return 1024 * int(next(line for line in lines if line.startswith("VmRSS:")).split()[1])
 
 
 def measured_apart(chosen: Configuration, device: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from urllib.parse import quote, urlsplit
 
 from conjoin.graph.files.store import open_graph
 from conjoin.graph.graph import Graph
+from conjoin.memory import resident
 
 Words = tuple[str, str, str]
 GOAL = {"questions_per_second": 300, "p99_ms": 400}
@@ -206,12 +207,6 @@ async def malformed(url: str, count: int, *, seed: int = 0) -> dict[str, Any]:
     return {"requests": count, "statuses": dict(sorted(statuses.items()))}
 
 
-def memory(process: int) -> int:
-    """Resident bytes of a process."""
-    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
-    return 1024 * int(status.partition("VmRSS:")[2].split()[0])
-
-
 def report(found: dict[str, Any]) -> str:
     rows = "\n".join(
         f"| {'on' if m['batching'] else 'off'} | {m['questions_per_second']} | {m['p50_ms']} | {m['p99_ms']} | "
@@ -263,10 +258,10 @@ def main() -> None:
     began = time.perf_counter()
     with serving(chosen.run) as (url, process):
         start_seconds = time.perf_counter() - began
-        before = memory(process)
+        before = resident(process)
         same = asyncio.run(same_answers(url, chosen.run, questions[:512]))
         bad = asyncio.run(malformed(url, chosen.malformed))
-        after = memory(process)
+        after = resident(process)
     fastest = sorted(measured, key=lambda m: -m.questions_per_second)
     found = {
         "date": datetime.now(UTC).date().isoformat(),

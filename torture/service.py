@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from conjoin.memory import resident
 from torture.counts import Counts
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -38,8 +39,7 @@ class Service:
 
     def memory(self) -> float:
         """Resident MiB."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / MEBIBYTE
+        return resident(self.process.pid) / MEBIBYTE
 
     def send(self, request: bytes, *, seconds: float = 20) -> bytes:
         """Send bytes and read until the other side closes."""
