@@ -209,6 +209,7 @@ def test_what_is_known_of_a_split_answers_its_questions(monkeypatch: pytest.Monk
     facts = [[(f"e{chance.randrange(9)}", f"r{chance.randrange(2)}", f"e{chance.randrange(9)}") for _ in range(20)]] * 3
     graph = Graph.from_triples(*(chance.sample(split, 12) for split in facts))
     monkeypatch.setattr("conjoin.graph.graph.KNOWN_AT_ONCE", at_once)
+    monkeypatch.setattr("conjoin.graph.graph.KNOWN_BLOCK", at_once)
     for split in SPLITS:
         asked = graph.queries(split)
         found, wanted = (known.pairs(asked[:, 0], asked[:, 1]) for known in (graph.known_of(split), graph.known))

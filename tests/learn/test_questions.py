@@ -57,7 +57,7 @@ def test_a_training_in_spans_is_bit_for_bit_the_same(
     whole = training_of(recipe)
     epochs = [(epoch.loss, epoch.penalty) for epoch in whole]
     steps = -(-2 * len(GRAPH.train) // recipe.batch)
-    monkeypatch.setattr(questions, "SPAN", span)
+    monkeypatch.setattr(questions, "CPU_SPAN", span)
     for broken in (None, 1, 3, 7, steps):
         training = training_of(recipe)
         if broken:
@@ -75,7 +75,7 @@ def test_a_training_in_spans_is_bit_for_bit_the_same(
 
 
 def test_progress_counts_the_steps_of_all_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "SPAN", 30)
+    monkeypatch.setattr(questions, "CPU_SPAN", 30)
     told: list[tuple[str, int | None, int]] = []
 
     def track(steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:

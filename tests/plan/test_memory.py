@@ -13,10 +13,10 @@ import torch
 
 from conjoin.algebra.notation import form
 from conjoin.errors import UsageError
-from conjoin.learn.questions import SPAN
+from conjoin.learn.questions import CPU_SPAN, GPU_SPAN
 from conjoin.model.model import Model
 from conjoin.model.table import CPU_BUDGET, GPU_BUDGET, EntityTable
-from conjoin.plan.memory import BUDGET, GATHERING, TILE, Setting, Sizes, memory, parameters
+from conjoin.plan.memory import BUDGET, GATHERING, PIECES, PROGRAM, TILE, Setting, Sizes, memory, parameters
 from conjoin.plan.tying import tying
 
 SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "plan.py"
@@ -57,14 +57,23 @@ def test_a_table_beyond_the_budget_has_no_gradient_and_rows_are_shared() -> None
 
 def test_what_triples_take_is_bounded_by_a_span() -> None:
     """Beyond it only the order of an epoch grows, and on a GPU not even that."""
-    few, many = replace(SIZES, train=SPAN // 2), replace(SIZES, train=50 * SPAN)
-    assert memory(few, SETTING).examples == 24 * SPAN
-    assert (memory(many, SETTING).examples, memory(many, SETTING).shuffling) == (0, 8 * 100 * SPAN + GATHERING * SPAN)
+    few, many = replace(SIZES, train=CPU_SPAN // 2), replace(SIZES, train=50 * GPU_SPAN)
+    assert memory(few, SETTING).examples == 24 * CPU_SPAN
+    for batch, span in ((100, CPU_SPAN), (3 * CPU_SPAN, 3 * CPU_SPAN)):
+        found = memory(many, replace(SETTING, batch=batch))
+        assert (found.examples, found.shuffling) == (0, 8 * 100 * GPU_SPAN + GATHERING * span)
     for precision in ("fp32", "bf16"):
         on_gpu = replace(SETTING, device="cuda", precision=precision)
-        without = [replace(sizes, valid=0, test=0) for sizes in (many, replace(many, train=100 * SPAN))]
+        without = [replace(sizes, valid=0, test=0) for sizes in (many, replace(many, train=100 * GPU_SPAN))]
         assert len({memory(sizes, on_gpu).peak for sizes in without}) == 1
-        assert memory(without[1], on_gpu).host > memory(without[0], on_gpu).host > 8 * 100 * SPAN
+        assert memory(without[1], on_gpu).host > memory(without[0], on_gpu).host > 8 * 100 * GPU_SPAN
+
+
+def test_what_a_heap_keeps_of_steps_is_counted_up_to_a_bound() -> None:
+    few, many = (memory(SIZES, replace(SETTING, rank=rank)) for rank in (8, 500_000))
+    assert few.program == PROGRAM["cpu"] + few.activations
+    assert many.program == PROGRAM["cpu"] + PIECES < many.activations
+    assert few.peak == few.table * 3 + few.examples + few.scores + few.program + few.activations + few.ranking
 
 
 def test_a_plain_step_on_a_gpu_by_hand() -> None:

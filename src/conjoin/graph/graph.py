@@ -30,6 +30,8 @@ LISTED = 12
 CHUNK = 1 << 20
 KNOWN_AT_ONCE = 1 << 21
 """Triples up to which all known answers are sorted for a ranking, which takes 170 bytes each."""
+KNOWN_BLOCK = 1 << 18
+"""Triples of a larger graph that are looked through together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +225,7 @@ class Graph:
             return self.known
         if split not in self._known_of:
             asked, everything = self.queries(split), (self.triples(each) for each in SPLITS)
-            blocks = (each[at : at + KNOWN_AT_ONCE] for each in everything for at in range(0, len(each), KNOWN_AT_ONCE))
+            blocks = (each[at : at + KNOWN_BLOCK] for each in everything for at in range(0, len(each), KNOWN_BLOCK))
             both = (reciprocal(block, self.n_relations) for block in blocks)
             self._known_of[split] = Known.of_asked(asked, both, n_relations=2 * self.n_relations)
         return self._known_of[split]

@@ -12,8 +12,9 @@ from conjoin.graph.graph import reciprocal
 from conjoin.graph.known import Ids
 from conjoin.learn.order import order_of
 
-SPAN = 1 << 22
-"""Questions on the device at once, 100 MB as three ids each. Where the graph has no more, they stay there."""
+CPU_SPAN, GPU_SPAN = 1 << 18, 1 << 22
+"""Questions on the device at once, 24 bytes each. Where the graph has no more, they stay there. A CPU has the triples
+at hand, and picks faster what fits into its caches."""
 
 
 class Questions:
@@ -27,7 +28,7 @@ class Questions:
         self, triples: Ids, relations: int, *, batch: int, device: torch.device, span: int | None = None
     ) -> None:
         self.triples, self.relations, self.device = triples, relations, device
-        span = span or SPAN
+        span = span or (CPU_SPAN if device.type == "cpu" else GPU_SPAN)
         self.span = max(1, span // batch) * batch
         self._all = torch.from_numpy(reciprocal(triples, relations)).to(device) if len(self) <= span else None
 

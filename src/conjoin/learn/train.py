@@ -164,9 +164,11 @@ class Training(Iterator[Epoch]):
         source = generator(self.seed, "negatives", number)
         for _ in range(done if negatives else 0):
             negatives.draw(order[:0].to(self.model.device), source)  # type: ignore[union-attr]
+        kept = 0
         for start, questions in self._questions.spans(order, done * size):
-            if self.costs:  # A step may write its costs where those of the span before stand.
-                self.costs = list(torch.stack(self.costs))
+            if fresh := self.costs[kept:]:  # A step may write its costs where those of the span before stand.
+                self.costs[kept:] = torch.stack(fresh).unbind()
+            kept = len(self.costs)
             skipped = max(0, done - start // size)
             targets = torch.split(questions[:, 2], size)[skipped:]
             for batch, target in zip(self.step.batches(questions)[skipped:], targets, strict=True):

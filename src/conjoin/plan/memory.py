@@ -12,10 +12,10 @@ from typing import Literal
 
 from conjoin.algebra.forms import Form
 from conjoin.errors import UsageError
-from conjoin.graph.graph import KNOWN_AT_ONCE, SPLITS, Graph
+from conjoin.graph.graph import KNOWN_AT_ONCE, KNOWN_BLOCK, SPLITS, Graph
 from conjoin.learn.on_cpu import GROUPED
 from conjoin.learn.optimizer import SLOTS
-from conjoin.learn.questions import SPAN
+from conjoin.learn.questions import CPU_SPAN, GPU_SPAN
 from conjoin.learn.recipe import Optimizer
 from conjoin.model.rows import GRAIN
 from conjoin.model.table import CPU_BUDGET, FEWEST, GPU_BUDGET, SCORED_TOGETHER, SWEPT
@@ -51,9 +51,12 @@ GATHERING = 2 * PICKED + 36
 SORTING = 114
 """Per question, while the inputs of fused steps are sorted on the GPU. Measured with FB15K and FB15K-237, where 171 to
 195 bytes were in use for a question in all."""
-PROGRAM = {"cpu": 50 * MIB, "cuda": 70 * MIB}
+PROGRAM = {"cpu": 16 * MIB, "cuda": 70 * MIB}
 """Handles, thread stacks, tables of Parquet: what no term explains. On a GPU: two workspaces of 32 MiB for products,
 for the usual stream and for the one that is recorded."""
+PIECES = 256 * MIB
+"""At most so much of what steps have freed stays in a CPU's heap, in pieces: 0.4 to 2.3 times the activations were
+measured, and are counted once. Blocks from 32 MiB on are given back."""
 
 Device = Literal["cpu", "cuda"]
 
@@ -153,11 +156,12 @@ def _on_cpu(sizes: Sizes, setting: Setting) -> Memory:
     asked = _different(batch, sizes) if alone else batch
     scores, gradient = _softmax_on_cpu(rows, width, batch, asked, setting)
     gradient += REAL * relation_reals
-    examples, shuffling = _examples(sizes)
+    examples, shuffling = _examples(sizes, batch, CPU_SPAN)
     activations = _activations_on_cpu(setting, batch, asked) if alone else _activations(setting, batch)
     filtering = _filter(sizes, FILTER_BYTES)
     ranking = _ranking(sizes, rows, setting)
-    standing = table + optimizer + gradient + best_weights + examples + scores + PROGRAM["cpu"]
+    program = PROGRAM["cpu"] + min(activations, PIECES)
+    standing = table + optimizer + gradient + best_weights + examples + scores + program
     return Memory(
         table=table,
         optimizer=optimizer,
@@ -170,7 +174,7 @@ def _on_cpu(sizes: Sizes, setting: Setting) -> Memory:
         activations=activations,
         filtering=filtering,
         ranking=ranking,
-        program=PROGRAM["cpu"],
+        program=program,
         # The allocator keeps blocks as small as the activations and gives them out again, to the filter's sorting
         # above all, but not for blocks as large as those of ranking.
         peak=standing + max(activations + max(shuffling, ranking), filtering),
@@ -187,11 +191,11 @@ def _on_gpu(sizes: Sizes, setting: Setting) -> Memory:
     relations = REAL * relation_reals
     table = REAL * -(-rows // GRAIN) * GRAIN * width + relations
     optimizer, best_weights = STATES[setting.optimizer] * table, table if setting.validates else 0
-    examples, shuffling = _examples(sizes)
-    host = 0
-    if sizes.examples > SPAN:
-        host, shuffling = shuffling, SPAN * PICKED
-    copies, kept, asked = 0, 0, min(sizes.examples, SPAN) * PICKED
+    examples, shuffling = _examples(sizes, batch, GPU_SPAN)
+    host, span = 0, min(sizes.examples, GPU_SPAN)
+    if sizes.examples > GPU_SPAN:
+        host, shuffling = shuffling, span * PICKED
+    copies, kept, asked = 0, 0, span * PICKED
     if _fused(setting):
         parts = fused_bytes(
             rows, width, batch,
@@ -200,7 +204,6 @@ def _on_gpu(sizes: Sizes, setting: Setting) -> Memory:
         copies, scores, activations = parts.copy, parts.exponentials, parts.buffers + parts.product
         gradient = parts.gradient + (relations if setting.optimizer == "adam" else 0)
         kept, stepping = scores + parts.buffers, gradient + parts.product
-        span = min(sizes.examples, SPAN)
         examples += input_bytes(span, entities=rows, relations=sizes.relations, batch=batch)
         shuffling = span * SORTING
     else:
@@ -234,11 +237,11 @@ def _shapes(sizes: Sizes, setting: Setting) -> tuple[int, int, int]:
     return rows, relation_reals, min(setting.batch, sizes.examples)
 
 
-def _examples(sizes: Sizes) -> tuple[int, int]:
+def _examples(sizes: Sizes, batch: int, span: int) -> tuple[int, int]:
     """The questions that stay, and what an epoch's order takes: of all, or of a span where there are more."""
-    if sizes.examples <= SPAN:
+    if sizes.examples <= span:
         return PICKED * sizes.examples, (ID + PICKED) * sizes.examples
-    return 0, ID * sizes.examples + GATHERING * SPAN
+    return 0, ID * sizes.examples + GATHERING * max(span, batch)
 
 
 def _different(batch: int, sizes: Sizes) -> int:
@@ -301,7 +304,7 @@ def _filter(sizes: Sizes, each: int) -> int:
         return 0
     if sizes.triples <= KNOWN_AT_ONCE:
         return each * sizes.triples
-    block = FILTER_BLOCK * KNOWN_AT_ONCE if each == FILTER_BYTES else 0
+    block = FILTER_BLOCK * KNOWN_BLOCK if each == FILTER_BYTES else 0
     return block + each * min(2 * sizes.triples, 2 * ANSWERS * held_out) // 2
 
 

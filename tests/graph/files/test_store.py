@@ -55,6 +55,18 @@ def test_a_graph_comes_back_exactly(tmp_path: Path) -> None:
     assert json.loads((folder / "graph.json").read_text(encoding="utf-8"))["counts"]["test"] == 4
 
 
+@pytest.mark.parametrize("block", [1, 4, 5, 12])
+def test_blocks_of_any_size_are_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    graph = nasty_graph()
+    whole = pq.ParquetFile(save_graph(graph, tmp_path / "whole") / "triples.parquet")
+    monkeypatch.setattr(store, "BLOCK", block)
+    folder = save_graph(graph, tmp_path / "blocks")
+    found = pq.ParquetFile(folder / "triples.parquet")
+    assert found.num_row_groups == -(-12 // block)
+    assert found.read().equals(whole.read())
+    assert_same(open_graph(folder), graph)
+
+
 def test_an_empty_graph_comes_back(tmp_path: Path) -> None:
     graph = Graph.from_triples([])
     assert_same(open_graph(save_graph(graph, tmp_path / "graph")), graph)

@@ -14,7 +14,9 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,8 @@ VERSION = 1
 WITH_ARRAYS = 2
 TABLES = ("entities.parquet", "relations.parquet", "triples.parquet")
 AGAIN = "store the graph again"
+BLOCK = 1 << 20
+"""Triples that are written together: a row group of Parquet."""
 
 
 def save_graph(graph: Graph, folder: AnyPath) -> Path:
@@ -104,13 +108,10 @@ def swap(stage: Path, target: Path) -> None:
 def _write(graph: Graph, stage: Path) -> None:
     import pyarrow as pa
 
-    triples = graph.everything()
-    splits = np.repeat(np.arange(len(SPLITS), dtype=np.int8), [len(graph.triples(split)) for split in SPLITS])
-    ids = {place: triples[:, i] for i, place in enumerate(PLACES)}
-    split = pa.DictionaryArray.from_arrays(splits, list(SPLITS))
-    tables = (_names(graph.entities), _names(graph.relations), pa.table({**ids, "split": split}))
-    for file, table in zip(TABLES, tables, strict=True):
-        _write_table(table, stage / file)
+    parts = (iter([_names(graph.entities)]), iter([_names(graph.relations)]), _triples(graph))
+    for file, tables in zip(TABLES, parts, strict=True):
+        _write_tables(tables, stage / file)
+    pa.default_memory_pool().release_unused()  # it would keep what writing took for as long as the process lives
     record = {
         "format": "conjoin graph",
         "version": VERSION,
@@ -147,11 +148,35 @@ def _names(vocabulary: Vocabulary) -> Any:
     return pa.table({"name": names, "label": labels})
 
 
-def _write_table(table: Any, file: Path) -> None:
+def _triples(graph: Graph) -> Iterator[Any]:
+    """All splits as tables, block by block: a second copy of a large graph is never made."""
+    count = sum(len(graph.triples(split)) for split in SPLITS)
+    return (_block(graph, start) for start in range(0, max(1, count), BLOCK))
+
+
+def _block(graph: Graph, start: int) -> Any:
+    """Rows of `graph.everything()` from `start` on, with their splits."""
+    import pyarrow as pa
+
+    parts = []
+    for split in SPLITS:
+        triples = graph.triples(split)
+        parts.append(triples[max(0, start) : max(0, start + BLOCK)])
+        start -= len(triples)
+    splits = np.repeat(np.arange(len(SPLITS), dtype=np.int8), [len(part) for part in parts])
+    ids = zip(PLACES, np.concatenate(parts).T, strict=True)
+    return pa.table({**dict(ids), "split": pa.DictionaryArray.from_arrays(splits, list(SPLITS))})
+
+
+def _write_tables(tables: Iterator[Any], file: Path) -> None:
+    """One table or more of the same columns, one below the other."""
     import pyarrow.parquet as pq
 
+    first = next(tables)
     with file.open("wb") as stream:
-        pq.write_table(table, stream, compression="zstd")
+        with pq.ParquetWriter(stream, first.schema, compression="zstd") as writer:
+            for table in chain([first], tables):
+                writer.write_table(table)
         stream.flush()
         os.fsync(stream.fileno())
 
