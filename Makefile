@@ -8,11 +8,12 @@
 # make docs-test  execute every block of the pages that takes under a minute
 # make setup   only build the environment in .venv
 # make page    build the explorer page again
+# make bounds  test with the lowest versions that pyproject.toml allows, and both ways with the usual ones (half an hour)
 # make wheel-check   build the package, install it into an empty environment, run the demo there
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: setup demo test check format docs page wheel-check clean torture audit dist
+.PHONY: setup demo test check format docs page wheel-check clean torture audit dist bounds
 
 setup: .venv/ready
 
@@ -71,6 +72,9 @@ dist: setup
 
 wheel-check: setup
 	$(BIN)/python scripts/check_wheel.py
+
+bounds: setup
+	$(BIN)/python scripts/try_bounds.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -169,6 +169,19 @@ def test_a_file_that_vanishes_is_named_or_made_again(lands: Path, tmp_path: Path
         assert (tmp_path / "run" / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
+def test_a_run_goes_on_in_the_precision_it_was_begun_with(lands: Path, tmp_path: Path) -> None:
+    words = ("train", lands, "--rank", 4, "--epochs", 6, "-o", tmp_path / "run")
+    stop = iter(range(1000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("conjoin.signals.Stop.__call__", lambda _: next(stop) == 4)
+        patch.setattr("conjoin.learn.step.usual_precision", lambda *_, **__: "bf16")  # as on another machine
+        assert conjoin(*words).code == 128
+    again = conjoin(*words, "--resume")
+    assert again.code == 0, again.err
+    assert RunFolder(tmp_path / "run").run.recipe.precision == "bf16"
+    assert "precision is bf16 there and fp32 now" in conjoin(*words, "--precision", "fp32").err
+
+
 def without_rights() -> None:
     """In a child: make root an ordinary owner, who may not write where the mode forbids it."""
     library = ctypes.CDLL(None, use_errno=True)

@@ -75,16 +75,16 @@ def test_a_table_is_never_cut(capsys: pytest.CaptureFixture[str], monkeypatch: p
     show_table("Title [b]", ("relation", "count", "MRR"), rows)
     wide = capsys.readouterr().out
     assert wide.splitlines()[0] == "Title [b]"
-    assert wide.splitlines()[3] == "a_rather_long_relation_name  1,234,567  .123"
+    assert wide.splitlines()[3].split() == ["a_rather_long_relation_name", "1,234,567", ".123"]
     assert MEAN in wide
     monkeypatch.setattr(screen, "WIDE", 10)
     show_table("Title", ("relation", "count", "MRR"), rows)
     narrow = capsys.readouterr().out
-    assert "1,234,567  .123" in narrow
     assert "…" not in narrow
-    first = [line[:16] for line in narrow.splitlines()]
-    assert "a_rather_long_re" in first
-    assert any(line.startswith("lation_name") for line in first)
+    _, head, _, first, second, *_ = map(str.split, narrow.splitlines())
+    assert head == ["relation", "count", "MRR"]
+    assert first[1:] == ["1,234,567", ".123"]
+    assert [first[0] + word for word in second] == ["a_rather_long_relation_name"]
 
 
 def test_names_cannot_play_with_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

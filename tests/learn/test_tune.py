@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,14 @@ def test_one_storage_holds_one_search_of_a_name(tmp_path: Path) -> None:
         list(tune(graph_of(valid=14), search_in(tmp_path, trials=1, epochs=2)))
 
 
+def test_a_storage_of_another_optuna_is_told_so(tmp_path: Path) -> None:
+    list(tune(graph_of(), search_in(tmp_path, trials=1)))
+    with closing(sqlite3.connect(tmp_path / "tune.db")) as storage, storage:
+        storage.execute("UPDATE alembic_version SET version_num = 'v2.6.0.a'")
+    with pytest.raises(UsageError, match=r"optuna storage upgrade.*name another --storage"):
+        next(tune(graph_of(), search_in(tmp_path, trials=2)))
+
+
 def test_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="no validation triples"):
         next(tune(graph_of(valid=0), search_in(tmp_path)))
@@ -123,6 +133,7 @@ def test_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 WORKER = """
 import sys
+from contextlib import closing
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from tests.learn.test_tune import graph_of, search_in

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from starlette.testclient import TestClient
 from tests.serve.served import error_of, little_run, talking
 
@@ -19,6 +21,7 @@ from conjoin.graph.graph import Graph
 from conjoin.graph.patterns import cardinality
 from conjoin.model.model import Model
 from conjoin.serve.http import shapes
+from conjoin.serve.http.layout import project
 from conjoin.serve.http.limits import Settings
 from conjoin.serve.http.reasons import Deadline
 from conjoin.serve.http.shelf import OpenRun, Shelf
@@ -227,7 +230,7 @@ def test_mining_gives_what_it_has_when_the_time_is_up() -> None:
     assert over.reached
 
 
-def test_map_in_both_formats(client: TestClient, run: Path) -> None:
+def test_map_in_both_formats(client: TestClient, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = got(client, "/v1/map")
     shapes.MapShape.model_validate(found)
     assert found["count"] == found["total"] == len(found["names"]) == 16
@@ -242,7 +245,16 @@ def test_map_in_both_formats(client: TestClient, run: Path) -> None:
     assert np.allclose(x, found["x"][:7], atol=1e-4)
     assert list(np.frombuffer(packed, "u1", count, 8 + 12 * count)) == found["class"][:7]
     assert (run / "map-pca-last.npz").exists()
+    monkeypatch.setitem(sys.modules, "umap", None)
     assert "umap" in error_of(client.get("/v1/map?method=umap"))[1]
+
+
+@pytest.mark.parametrize("method", ["umap", "pacmap"])
+def test_maps_by_neighbours(method: str) -> None:
+    pytest.importorskip(method, reason="maps by neighbours need the extra `map`, which `make bounds` installs")
+    points = project(torch.randn(60, 8, generator=torch.Generator().manual_seed(0)), method)
+    assert points.shape == (60, 2)
+    assert np.isfinite(points).all()
 
 
 def test_a_damaged_or_foreign_map_is_made_again(run: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +19,12 @@ from conjoin.study.study import Cell, Study
 PAPER = Study.read(Path(__file__).resolve().parents[2] / "studies" / "paper.toml")
 
 
-def finish(study: Study, cell: Cell, root: Path, *, seconds: float, machine: str = "card") -> None:
+def finish(study: Study, cell: Cell, root: Path, *, seconds: float, machines: Sequence[str] = ("card",)) -> None:
     folder = RunFolder(root / cell.folder)
     folder.path.mkdir(parents=True)
-    folder.begin(cell.run(load(study.source(cell.dataset))), {"name": machine}, None)
+    for machine in machines:
+        folder.begin(cell.run(load(study.source(cell.dataset))), {"name": machine}, None)
+        folder.checkpoint_file.touch()
     folder.finish({"seconds_per_epoch": seconds})
 
 
@@ -71,6 +74,8 @@ def test_finished_runs_on_the_same_machine_count_most(tmp_path: Path) -> None:
     left = [standing(cell, tmp_path) for cell in study.cells()]
     assert 66 < guess.total([left[1], left[3]]) < 67.2
     assert guess.cheapest_first([left[1], left[3]]) == [study.cells()[3], study.cells()[1]]
+    finish(study, study.cells()[3], tmp_path, seconds=900.0, machines=("slow processor", "card"))
+    assert estimator(study, tmp_path, machine="card").source == "2 finished runs on card"
 
 
 def test_what_is_half_done_costs_what_is_left(tmp_path: Path) -> None:

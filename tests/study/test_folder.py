@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from conjoin.errors import RunError
+from conjoin.files import read_sealed
 from conjoin.learn.recipe import Recipe
 from conjoin.ranking.ranks import Ranks
 from conjoin.study.folder import RunFolder
@@ -62,6 +63,21 @@ def test_a_finished_folder_can_be_read(folder: RunFolder) -> None:
     stored = json.loads(folder.settings_file.read_text())
     assert stored["environment"] == ENVIRONMENT
     assert stored["command"] == "conjoin train x"
+
+
+def test_a_run_that_goes_on_elsewhere_keeps_where_it_was(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    elsewhere = {**ENVIRONMENT, "torch": "2.99"}
+    made.begin(RUN, ENVIRONMENT, None)
+    made.begin(RUN, elsewhere, None)
+    assert "earlier" not in read_sealed(made.settings_file), "nothing was computed before a checkpoint"
+    made.checkpoint_file.write_bytes(b"state")
+    made.begin(RUN, elsewhere, None)
+    assert "earlier" not in read_sealed(made.settings_file)
+    for environment in (ENVIRONMENT, elsewhere, elsewhere):
+        made.begin(RUN, environment, None)
+    told = read_sealed(made.settings_file)
+    assert (told["earlier"], told["environment"]) == ([elsewhere, ENVIRONMENT], elsewhere)
 
 
 def read_everything(folder: RunFolder) -> list[object]:

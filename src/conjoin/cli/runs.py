@@ -116,7 +116,8 @@ def train(
     rank = known.rank if known else 100
     settings = {"rank": rank, **_settings(loaded, chosen_form, given, preset=preset, file=settings_file)}
     usual = usual_precision(chosen.device, chosen_form, negatives=settings.get("negatives", 0), processes=mesh.count)
-    settings.setdefault("precision", usual)
+    begun = RunFolder(out).run.recipe.precision if out and RunFolder(out).exists else None  # perhaps by other means
+    settings.setdefault("precision", begun or usual)
     chosen_rank = settings.pop("rank")
     recipe = Recipe.from_mapping(settings)
     run = Run.of(

@@ -70,7 +70,7 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     """A table of the result: the first `left` columns are words, which may wrap, the others numbers, which may not."""
     cells = [[shown(cell) for cell in row] for row in rows]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    needed = -2
+    needed = -1  # not -2: before 14.3 rich pads the last column too, and would cut a digit for it
     for place, column in enumerate(columns):
         widest = max(cell_len(text) for text in (column, *(row[place] for row in cells)))
         if place < left:

@@ -210,10 +210,10 @@ def _told(storage: str) -> Iterator[None]:
 
     try:
         yield
-    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError, ImportError) as error:
-        reason = str(error).splitlines()[0]
+    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError, ImportError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]  # a RuntimeError tells tables of another version, and how to upgrade them
         raise UsageError(
-            f"the storage {storage} cannot be used ({reason}): sqlite:///tune.db is a file here"
+            f"the storage {storage} cannot be used ({reason}): name another --storage, such as sqlite:///new.db"
         ) from error
 
 

@@ -141,12 +141,13 @@ def _size(study: Study, name: str, root: Path) -> Counts | None:
 
 
 def _measured(each: Standing, machine: str) -> float | None:
-    """Seconds per epoch of a finished run on such a machine."""
+    """Seconds per epoch of a finished run that was on such a machine, and on no other."""
     if each.state != "done":
         return None
     try:
-        environment = read_json(each.folder.settings_file)["environment"]
+        told = read_json(each.folder.settings_file)
+        machines = {environment["name"] for environment in (told["environment"], *told.get("earlier", []))}
         seconds = each.folder.result["seconds_per_epoch"]
-        return seconds if environment["name"] == machine and seconds else None
-    except (RunError, KeyError, TypeError):
+        return seconds if machines == {machine} and seconds else None
+    except (RunError, KeyError, TypeError, AttributeError):
         return None

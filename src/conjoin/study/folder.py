@@ -1,6 +1,6 @@
 """A run folder: the truth about a run. Measuring writes it, reporting reads it. Does not import torch.
 
-run.json            everything that determines the numbers, the data's checksum, versions
+run.json            everything that determines the numbers, the data's checksum, versions (also earlier ones)
 events.jsonl        one line per epoch: loss, penalty, seconds, validation
 checkpoint.safetensors   while the run is under way; checkpoint/ where several processes share it
 model.safetensors   last weights;  best.safetensors  best on valid, where validated
@@ -170,11 +170,13 @@ class RunFolder:
         return Ranks.read(self.ranks_file(split))
 
     def begin(self, run: Run, environment: dict[str, Any], command: str | None) -> None:
-        """Claim the folder for a run."""
-        write_sealed(
-            self.settings_file,
-            {"id": run.id, "run": run.to_json(), "environment": environment, "command": command},
-        )
+        """Claim the folder for a run. One that goes on elsewhere keeps what its first epochs were computed on, too."""
+        told = {"id": run.id, "run": run.to_json(), "environment": environment, "command": command}
+        before = read_sealed(self.settings_file) if self.half_done and self.exists else told
+        earlier = list(before.get("earlier") or [])
+        if before.get("environment", environment) != environment:
+            earlier.append(before["environment"])
+        write_sealed(self.settings_file, {**told, "earlier": earlier} if earlier else told)
 
     def append(self, event: dict[str, Any]) -> None:
         """Add one epoch's event, on the disk before any checkpoint that counts on it."""

@@ -1,0 +1,33 @@
+"""The bounds that are tried are those that users are promised."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import try_bounds  # noqa: E402
+
+PROJECT = """
+[project]
+dependencies = ["torch>=2.11", "numpy>=1.26"]
+[project.optional-dependencies]
+study = ["scipy>=1.13", "conjoin[plot]"]
+serve = ["prometheus-client>=0.20"]
+dev = ["pytest>=8"]
+"""
+
+
+def test_bounds_become_versions() -> None:
+    found = try_bounds.lowest(PROJECT)
+    assert found == {"torch": "2.11", "numpy": "1.26", "scipy": "1.13", "prometheus-client": "0.20"}
+
+
+def test_nothing_promised_is_left_out() -> None:
+    found = try_bounds.lowest((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    pinned = try_bounds.usual((ROOT / "constraints.txt").read_text(encoding="utf-8"))
+    assert {"torch", "pyarrow", "typer", "duckdb", "optuna", "fastapi", "umap-learn"} <= found.keys() <= pinned.keys()
+    assert set(try_bounds.TOOLS) <= pinned.keys()
+    assert all((ROOT / room).exists() for room in try_bounds.ROOMS)
