@@ -4,8 +4,8 @@ Every configuration is trained and ranked by `conjoin.execute` in a process of i
 peak is the resident memory at its highest, less what it was before the run: with the graph loaded and a tiny run of
 the same kind done, so that every library is in memory. On a GPU it is what torch allocated at most.
 
-Results are kept as they come: a configuration that stands in FILE already is not measured again (--afresh does), and
-none is begun after --seconds.
+Results are kept as they come: a configuration that stands in FILE already is not measured again (--afresh does), but
+planned again; none is begun after --seconds.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
     from conjoin.device import peak_bytes, reset_peak
     from conjoin.graph.graph import Graph, Vocabulary
     from conjoin.memory import resident
-    from conjoin.plan.memory import Setting, Sizes, memory
     from conjoin.study.execute import Conduct, execute
     from conjoin.study.run import Run
 
@@ -101,6 +100,15 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
             reset_peak(place)
             execute(run, each, Path(folder) / str(number), conduct=Conduct(device=device))
             peak = peak_bytes(place) - before
+    return asdict(chosen) | {"measured": peak}
+
+
+def with_plan(row: dict[str, Any], device: str) -> dict[str, Any]:
+    """A measured row with what the planner says of it now."""
+    import conjoin
+    from conjoin.plan.memory import Setting, Sizes, memory
+
+    chosen = Configuration(**{field.name: row[field.name] for field in fields(Configuration)})
     sizes = Sizes(
         entities=chosen.entities,
         relations=chosen.relations,
@@ -117,8 +125,8 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
         precision=chosen.precision,
         device=device,  # type: ignore[arg-type]
     )
-    planned = memory(sizes, setting)
-    return {**asdict(chosen), "planned": planned.peak, "measured": peak, "off": planned.peak / peak - 1}
+    planned, measured = memory(sizes, setting).peak, row["measured"]
+    return {**asdict(chosen), "planned": planned, "measured": measured, "off": planned / measured - 1}
 
 
 def measured_apart(chosen: Configuration, device: str) -> dict[str, Any]:
@@ -155,9 +163,10 @@ def main() -> None:
     if given.one:
         known = {field.name for field in fields(Configuration)}
         wanted = {key: value for key, value in json.loads(given.one).items() if key in known}
-        print(json.dumps(measure(Configuration(**wanted), given.device)))
+        print(json.dumps(with_plan(measure(Configuration(**wanted), given.device), given.device)))
         return
-    rows = json.loads(given.out.read_text()) if given.out and given.out.exists() and not given.afresh else []
+    kept = json.loads(given.out.read_text()) if given.out and given.out.exists() and not given.afresh else []
+    rows = [with_plan(row, given.device) for row in kept]
     began = time.monotonic()
     for chosen in CPU if given.device == "cpu" else GPU:
         left_out = given.only and chosen.name not in given.only
@@ -166,9 +175,16 @@ def main() -> None:
         rows.append(measured_apart(chosen, given.device))
         print(table(rows[-1:]).splitlines()[-1], flush=True)
         if given.out:
-            given.out.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-            command = f"`python bench/plan.py --device {given.device}`"
-            given.out.with_suffix(".md").write_text(f"Written by {command}.\n\n{table(rows)}\n", encoding="utf-8")
+            keep(rows, given.out, given.device)
+    if given.out:
+        keep(rows, given.out, given.device)
+
+
+def keep(rows: list[dict[str, Any]], out: Path, device: str) -> None:
+    """The rows as JSON, and as a table beside it."""
+    out.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    command = f"`python bench/plan.py --device {device}`"
+    out.with_suffix(".md").write_text(f"Written by {command}.\n\n{table(rows)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

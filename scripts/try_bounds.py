@@ -61,8 +61,11 @@ def lowest(project: str) -> dict[str, str]:
     """The lowest version of each library that a user may have, optional ones included."""
     told = tomllib.loads(project)["project"]
     groups = [part for name, part in told["optional-dependencies"].items() if name not in OURS]
-    bounds = [re.match(r"([\w-]+)>=([\d.]+)", line) for line in sum(groups, told["dependencies"])]
-    return {bound[1]: bound[2] for bound in bounds if bound}
+    lines = [line for line in sum(groups, told["dependencies"]) if not line.startswith("conjoin[")]
+    bounds = {line: re.fullmatch(r"([\w-]+)>=([\d.]+)", line) for line in lines}
+    if unread := [line for line, bound in bounds.items() if bound is None]:
+        raise SystemExit(f"these bounds are not read: {', '.join(unread)}")
+    return {bound[1]: bound[2] for bound in bounds.values() if bound}
 
 
 def usual(constraints: str) -> dict[str, str]:
@@ -88,6 +91,7 @@ def in_turn(first: str, second: str, folder: Path) -> None:
         (first, ("ask", "run", "e1", "r1", "?")),
         (second, ("export", "run", "-o", "bundle")),
         (first, ("ask", "bundle", "e1", "r1", "?")),
+        (second, ("train", "own", "--from", "run", "--epochs", "1", "-o", "next", "--device", "cpu")),
         (first, ("ingest", "own/train.txt", "-o", "stored")),
         (second, ("inspect", "stored")),
         (first, (*tune, "--trials", "1")),

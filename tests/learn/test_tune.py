@@ -133,7 +133,6 @@ def test_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 WORKER = """
 import sys
-from contextlib import closing
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from tests.learn.test_tune import graph_of, search_in

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.report.fabricated import counted, finished, tiny
 
-from conjoin.files import write_json
+from conjoin.files import read_sealed, write_json, write_sealed
 from conjoin.report.collect import Outcome, collect
 from conjoin.report.stats import Moments
 from conjoin.study.schedule import failure_file
@@ -43,6 +43,19 @@ def test_moments_of_finished_runs(tmp_path: Path) -> None:
     assert [run.seed for run in outcome.runs] == [0, 1, 2]
     assert outcome.runs[0].made_on == "test card"
     assert outcome.absent == ""
+
+
+def test_a_run_that_went_on_elsewhere_was_made_on_both(tmp_path: Path) -> None:
+    study = tiny(tmp_path)
+    finished(tmp_path, study.cell("UMLS", study.rows["complex"], 0), mrr=0.9)
+    found = collect(study, tmp_path).of("UMLS", "complex")
+    assert found is not None
+    told = read_sealed(found.runs[0].folder.settings_file)
+    slow = {**told["environment"], "name": "slow processor"}
+    write_sealed(found.runs[0].folder.settings_file, {**told, "earlier": [slow, {**slow, "torch": "2.99"}]})
+    again = collect(study, tmp_path).of("UMLS", "complex")
+    assert again is not None
+    assert again.runs[0].made_on == "slow processor, then test card"
 
 
 def test_what_was_not_run_says_so(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -23,6 +25,12 @@ dev = ["pytest>=8"]
 def test_bounds_become_versions() -> None:
     found = try_bounds.lowest(PROJECT)
     assert found == {"torch": "2.11", "numpy": "1.26", "scipy": "1.13", "prometheus-client": "0.20"}
+
+
+@pytest.mark.parametrize("line", ["scipy~=1.13", "scipy[x]>=1", "scipy", "scipy>=1.13,<2"])
+def test_a_bound_that_is_not_read_is_said(line: str) -> None:
+    with pytest.raises(SystemExit, match="not read"):
+        try_bounds.lowest(PROJECT.replace("scipy>=1.13", line))
 
 
 def test_nothing_promised_is_left_out() -> None:

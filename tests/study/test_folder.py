@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from conjoin.errors import RunError
-from conjoin.files import read_sealed
+from conjoin.files import read_sealed, write_sealed
 from conjoin.learn.recipe import Recipe
 from conjoin.ranking.ranks import Ranks
 from conjoin.study.folder import RunFolder
@@ -77,7 +77,17 @@ def test_a_run_that_goes_on_elsewhere_keeps_where_it_was(tmp_path: Path) -> None
     for environment in (ENVIRONMENT, elsewhere, elsewhere):
         made.begin(RUN, environment, None)
     told = read_sealed(made.settings_file)
-    assert (told["earlier"], told["environment"]) == ([elsewhere, ENVIRONMENT], elsewhere)
+    assert (told["earlier"], told["environment"]) == ([ENVIRONMENT], elsewhere), "each once"
+
+
+@pytest.mark.parametrize("forged", [{"earlier": 5}, {"environment": "here"}])
+def test_a_run_that_does_not_tell_where_it_was_begun_is_refused(tmp_path: Path, forged: dict[str, Any]) -> None:
+    made = RunFolder(tmp_path)
+    made.begin(RUN, ENVIRONMENT, None)
+    made.checkpoint_file.write_bytes(b"state")
+    write_sealed(made.settings_file, {**read_sealed(made.settings_file), **forged})
+    with pytest.raises(RunError, match="does not tell where its run was begun"):
+        made.begin(RUN, ENVIRONMENT, None)
 
 
 def read_everything(folder: RunFolder) -> list[object]:

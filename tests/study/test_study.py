@@ -180,6 +180,7 @@ def test_a_row_with_all_settings_is_a_row_of_each(tmp_path: Path) -> None:
         ("slow =", '"a/b" =', "becomes a folder"),
         ('settings = "*"', 'settings = "*", datasets = ["B", "C"]', "none on C: write"),
         ('settings = "*"', 'settings = "*", rank_factor = 0.3', "rank 2.4"),
+        ("settings.B = { fast = { rank = 4, lr = 0.3 } }", "", "none on B"),
     ],
 )
 def test_rows_of_all_settings_are_checked_as_others_are(

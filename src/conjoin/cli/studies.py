@@ -73,7 +73,7 @@ def run_study(
 
     \b
     conjoin study run studies/paper.toml --seeds 0 --max-minutes 9 --whole-runs --pack cells.tar.gz
-    tar --skip-old-files -xzf cells.tar.gz -C studies/results     # elsewhere, afterwards
+    tar -xzf cells.tar.gz -C studies/results     # elsewhere, afterwards
     """
     from conjoin.device import choose_device, describe
     from conjoin.errors import Stopped

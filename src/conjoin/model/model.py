@@ -23,7 +23,7 @@ def check_dtype(dtype: torch.dtype) -> None:
     """Refuse types that a model cannot be trained in."""
     if dtype not in DTYPES:
         names = ", ".join(str(known).removeprefix("torch.") for known in DTYPES)
-        raise UsageError(f"a model of {dtype} cannot be trained: choose from {names}, such as model.float()")
+        raise UsageError(f"a model of {dtype} cannot be trained: choose from {names}")
 
 
 class Model(nn.Module):

@@ -55,8 +55,8 @@ PROGRAM = {"cpu": 16 * MIB, "cuda": 70 * MIB}
 """Handles, thread stacks, tables of Parquet: what no term explains. On a GPU: two workspaces of 32 MiB for products,
 for the usual stream and for the one that is recorded."""
 PIECES = 256 * MIB
-"""At most so much of what steps have freed stays in a CPU's heap, in pieces: 0.4 to 2.3 times the activations were
-measured, and are counted once. Blocks from 32 MiB on are given back."""
+"""At most so much of what steps have freed stays in a CPU's heap, in pieces: it varies around the size of the
+activations, which is counted. Blocks from 32 MiB on are given back."""
 
 Device = Literal["cpu", "cuda"]
 

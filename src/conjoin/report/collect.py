@@ -48,6 +48,7 @@ class Measured:
     result: Mapping[str, Any]
     environment: Mapping[str, Any]
     command: str | None
+    earlier: tuple[Mapping[str, Any], ...] = ()
 
     def value(self, measure: str) -> float | None:
         """A measure of this run; None where it was not taken."""
@@ -58,8 +59,10 @@ class Measured:
 
     @property
     def made_on(self) -> str:
-        """The card or processor."""
-        return str(self.environment.get("name") or self.environment.get("device") or "unknown")
+        """The card or processor; each in turn where the run went on elsewhere."""
+        places = (*self.earlier, self.environment)
+        names = (str(each.get("name") or each.get("device") or "unknown") for each in places)
+        return ", then ".join(dict.fromkeys(names))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +162,7 @@ def _read(each: Standing) -> Measured:
         result=each.folder.result,
         environment=told.get("environment") or {},
         command=told.get("command"),
+        earlier=tuple(told.get("earlier") or ()),
     )
 
 

@@ -170,12 +170,14 @@ class RunFolder:
         return Ranks.read(self.ranks_file(split))
 
     def begin(self, run: Run, environment: dict[str, Any], command: str | None) -> None:
-        """Claim the folder for a run. One that goes on elsewhere keeps what its first epochs were computed on, too."""
+        """Claim the folder for a run. One that goes on elsewhere keeps what it was on before, too, each once."""
         told = {"id": run.id, "run": run.to_json(), "environment": environment, "command": command}
         before = read_sealed(self.settings_file) if self.half_done and self.exists else told
-        earlier = list(before.get("earlier") or [])
-        if before.get("environment", environment) != environment:
-            earlier.append(before["environment"])
+        places: Any = before.get("earlier", [])
+        if not isinstance(places, list) or not isinstance(last := before.get("environment"), dict):
+            raise RunError(f"{self.settings_file} does not tell where its run was begun: delete the folder, run again")
+        others = [each for each in (*places, last) if each != environment]
+        earlier = [each for place, each in enumerate(others) if each not in others[:place]]
         write_sealed(self.settings_file, {**told, "earlier": earlier} if earlier else told)
 
     def append(self, event: dict[str, Any]) -> None:

@@ -16,10 +16,7 @@ BESIDE = ("graph.json", "questions-*.parquet")
 
 
 def pack(folders: Iterable[RunFolder], root: Path, file: Path) -> None:
-    """Write the archive anew, whole or not at all.
-
-    `tar --skip-old-files -xzf FILE -C studies/results` puts the runs in their places.
-    """
+    """Write the archive anew, whole or not at all. `tar -xzf FILE -C studies/results` puts the runs in their places."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with replacing(file) as aside, tarfile.open(aside, "w:gz", compresslevel=1) as archive:
         for path in _files(folders):

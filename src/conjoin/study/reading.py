@@ -37,8 +37,6 @@ def read_study(file: Path) -> Study:
         dataset: {name: _settings(inside, name, defaults) for name in inside.values}
         for dataset, inside in table.tables("settings").items()
     }
-    listed = [row for line in table.listed("rows") for row in _rows(line, settings)]
-    rows = {row.name: row for row in listed}
     published = {
         dataset: {name: _published(line) for name, line in _lines(inside).items()}
         for dataset, inside in table.tables("published").items()
@@ -46,6 +44,8 @@ def read_study(file: Path) -> Study:
     datasets = {
         name: _benchmark(name, inside, printed=name in published) for name, inside in table.tables("datasets").items()
     }
+    listed = [row for line in table.listed("rows") for row in _rows(line, settings, tuple(datasets))]
+    rows = {row.name: row for row in listed}
     study = Study(
         file=file,
         name=_name(table, table.take("name", str)),
@@ -134,13 +134,13 @@ def _row(table: Table) -> Row:
     return row
 
 
-def _rows(table: Table, settings: Mapping[str, Mapping[str, Settings]]) -> tuple[Row, ...]:
+def _rows(table: Table, settings: Mapping[str, Mapping[str, Settings]], datasets: tuple[str, ...]) -> tuple[Row, ...]:
     """A line of `rows`; with settings = "*" a row for every settings table, on the datasets that have it."""
     row = _row(table)
     if row.settings != EVERY:
         return (row,)
     homes: dict[str, list[str]] = {}
-    for dataset in row.datasets or settings:
+    for dataset in row.datasets or datasets:
         if not settings.get(dataset):
             raise table.wrong("settings", f'= "*", and there are none on {dataset}: write [settings.{dataset!r}]')
         for name in settings[dataset]:
