@@ -8,7 +8,7 @@
 # make docs-test  execute every block of the pages that takes under a minute
 # make setup   only build the environment in .venv
 # make page    build the explorer page again
-# make bounds  test with the lowest versions that pyproject.toml allows, and both ways with the usual ones (half an hour)
+# make bounds  test with the lowest versions that pyproject.toml allows, and both ways with the usual ones
 # make wheel-check   build the package, install it into an empty environment, run the demo there
 PYTHON ?= python3
 BIN = .venv/bin

@@ -157,8 +157,9 @@ def _tuned_alike(evidence: Evidence) -> tuple[list[str], dict[str, Verdict]]:
         "",
         *table(("dataset", "form", "as printed", "published reading", "difference"), rows, left=2),
         "",
-        "At the edge of the search, where no faster rate was tried with that penalty or no weaker or no stronger one"
-        f" at all, lie the chosen settings of the formula as printed in {at_the_edge['mobius']} of {len(rows)} cases,"
+        "At the edge of the search, where no faster rate was tried with that penalty, no weaker or no stronger one"
+        " at all, or no longer run though the last epoch was the best, lie the chosen settings of the formula as"
+        f" printed in {at_the_edge['mobius']} of {len(rows)} cases,"
         f" of the published reading in {at_the_edge['phase']}: there others might do better.",
     ], verdicts
 
@@ -177,11 +178,12 @@ def _place(outcome: Outcome, paper: Study) -> str:
 
 
 def _at_the_edge(outcome: Outcome, study: Study) -> bool:
-    """Is what was chosen the last that was tried, in penalty or, with that penalty, in speed?"""
+    """Is what was chosen the last that was tried, in penalty, in speed with that penalty, or in epochs?"""
     tried = {(cell.recipe.n3, cell.recipe.lr) for cell in study.cells() if cell.dataset == outcome.benchmark.name}
     penalties, chosen = {n3 for n3, _ in tried}, outcome.runs[0].run.recipe
     fastest = max(lr for n3, lr in tried if n3 == chosen.n3)
-    return chosen.lr == fastest or chosen.n3 in (min(penalties), max(penalties))
+    rising = (outcome.runs[0].result.get("best") or {}).get("epoch") == chosen.epochs
+    return rising or chosen.lr == fastest or chosen.n3 in (min(penalties), max(penalties))
 
 
 def chosen_readings(evidence: Evidence) -> Findings:

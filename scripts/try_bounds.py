@@ -2,7 +2,7 @@
 
 Builds an environment in build/bounds, runs there the rooms that touch a bounded library, and lets it and the usual
 environment go on with each other's work. torch alone is that of constraints.txt; what the bounded libraries need
-themselves is the newest that they take. Half an hour on two cores; `make bounds` calls it.
+themselves is the newest that they take. `make bounds` calls it; it takes as long as the tests of these rooms.
 """
 
 from __future__ import annotations

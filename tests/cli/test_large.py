@@ -65,7 +65,7 @@ def test_plan_of_a_graph_and_of_numbers_alone() -> None:
 def test_training_that_cannot_fit_is_refused_with_advice(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     held = held_bytes(torch.device("cpu")) / 1e6
-    refused = conjoin("train", "atlas", "--rank", "1000", "--memory-limit", f"{held + 150:.0f}MB", "-o", run)
+    refused = conjoin("train", "atlas", "--rank", "4000", "--memory-limit", f"{held + 150:.0f}MB", "-o", run)
     assert refused.code == 2
     assert "--rank" in refused.err
     assert "--memory-limit any" in refused.err

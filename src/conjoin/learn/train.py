@@ -192,7 +192,7 @@ class Training(Iterator[Epoch]):
 def _check_trainable(model: Model) -> None:
     tables = model.entities.weight, model.relations
     for table in tables:
-        check_dtype(table.dtype)
+        check_dtype(table.dtype, such_as=", such as model.float()")
         if table.is_inference():
             raise UsageError("a model converted under torch.inference_mode cannot be trained: convert it outside")
     if tables[0].requires_grad != tables[1].requires_grad:

@@ -19,11 +19,11 @@ DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 """Types that reach from the squares of the smallest slopes to scores; those of float16 are lost below 6e-8."""
 
 
-def check_dtype(dtype: torch.dtype) -> None:
-    """Refuse types that a model cannot be trained in."""
+def check_dtype(dtype: torch.dtype, *, such_as: str = "") -> None:
+    """Refuse types that a model cannot be trained in; `such_as` is a way out."""
     if dtype not in DTYPES:
         names = ", ".join(str(known).removeprefix("torch.") for known in DTYPES)
-        raise UsageError(f"a model of {dtype} cannot be trained: choose from {names}")
+        raise UsageError(f"a model of {dtype} cannot be trained: choose from {names}{such_as}")
 
 
 class Model(nn.Module):
