@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.study.small import TEXT, small_study
@@ -41,6 +42,24 @@ def test_every_cell_is_done_once(tmp_path: Path) -> None:
     facts = read_json(tmp_path / "out" / "small" / "own" / "graph.json")
     assert (facts["train"], facts["valid"], facts["relations"], facts["entities"]) == (60, 10, 3, 20)
     assert [outcome.end for outcome in did(study, tmp_path / "out")] == ["elsewhere"] * 4
+
+
+def test_what_another_process_ends_between_two_looks_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, root = small_study(tmp_path), tmp_path / "out"
+    look = working._settled
+
+    def look_then_lose(*words: Any, **more: Any) -> Outcome | None:
+        before = look(*words, **more)
+        with monkeypatch.context() as patch:
+            patch.setattr(working, "_settled", look)
+            assert {outcome.end for outcome in did(study, root)} <= {"done", "elsewhere"}
+        return before
+
+    monkeypatch.setattr(working, "_settled", look_then_lose)
+    first = next(iter(work(study, study.cells(), root, means=Means())))
+    assert first.end == "elsewhere"
 
 
 def test_results_move_with_their_folder(tmp_path: Path) -> None:

@@ -140,6 +140,8 @@ def _attempt(study: Study, cell: Cell, root: Path, graphs: dict[str, Graph | str
         if isinstance(graph, str):
             return Outcome(cell, "no data", folder, graph)
         with folder.locked():
+            if folder.finished:  # by another process, since it was looked at
+                return Outcome(cell, "elsewhere", folder)
             failure_file(folder).unlink(missing_ok=True)
             write_json(cell_file(folder), cell.to_json())
         watch = means.begin(standing(cell, root))
