@@ -1,0 +1,28 @@
+"""What the page on patterns says of cells that it cannot show."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+
+import patterns_effects
+
+from conjoin.report.by_pattern import ByPattern
+
+
+def missing(*texts: str) -> list[str]:
+    return patterns_effects._missing(ByPattern(tests=(), groups={}, missing=texts))
+
+
+def test_cells_without_runs_are_named() -> None:
+    assert missing() == []
+    assert missing("FB15K complex-conj", "elsewhere complex") == ["", "Cells without runs: FB15K complex-conj."]
+
+
+def test_runs_that_cannot_be_read_stop_the_page() -> None:
+    with pytest.raises(SystemExit, match="is damaged"):
+        missing("WN18 complex", "FB15K complex-conj: /some/path is damaged")
