@@ -43,7 +43,10 @@ class Step:
         self.optimizer = optimizer_for(model, recipe)
         self.obstacle = why_not(model, recipe) if fused else "plain kernels were asked for"
         if self.obstacle and recipe.precision == "bf16" and model.device.type == "cuda":
-            raise UsageError(f"precision bf16 is not possible here ({self.obstacle}): use fp32, or tf32 on a GPU")
+            raise UsageError(
+                f"precision bf16 is not possible here ({self.obstacle}): use tf32 or fp32, in a new folder if this one was"
+                " begun in bf16"
+            )
         self._fused = None if self.obstacle else _fused(model, recipe, self.optimizer)
         self._update: RowUpdate | None = None
         if self._fused is None and (recipe.negatives or model.entities.in_tiles(recipe.batch)):
