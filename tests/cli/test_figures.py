@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,14 @@ def test_mistakes_are_one_sentence(
     assert reason in ran.err
     assert "Traceback" not in ran.err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("verb", "run"), [("sphere", "5star"), ("entities", "complex")])
+def test_help_offers_the_endings_that_are_written(runs: Path, tmp_path: Path, verb: str, run: str) -> None:
+    relation = ("--relation", "borders") if verb == "sphere" else ()
+    written = conjoin("figure", verb, runs / run, *relation, "-o", tmp_path / "x", "--json").json["files"]
+    offered = re.findall(r"\.(png|svg|pdf|html)\b", conjoin("figure", verb, "--help").out.partition("--out")[2])
+    assert offered == [Path(file).suffix[1:] for file in written]
 
 
 def test_without_a_name_it_is_named_by_the_relation(

@@ -32,7 +32,7 @@ def demo(
 ) -> None:
     """Train four forms on the embedded atlas and compare them.
 
-    Then answers three questions with the best. About half a minute on two cores.
+    Then the best of them answers three questions. About half a minute on two cores.
     """
     import conjoin
     from conjoin.algebra.notation import SYMBOLS

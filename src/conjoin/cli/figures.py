@@ -30,10 +30,16 @@ figure_app = typer.Typer(
 SecondRun = Annotated[
     Path | None, typer.Argument(metavar="[RUN2]", help="A second run, drawn beside the first at the same scale.")
 ]
-Out = Annotated[
+SphereOut = Annotated[
     Path | None,
     typer.Option(
         "-o", "--out", help="A file ending in .png, .svg, .pdf or .html; without an ending, all of them side by side."
+    ),
+]
+EntitiesOut = Annotated[
+    Path | None,
+    typer.Option(
+        "-o", "--out", help="A file ending in .png, .svg or .pdf; without an ending, all of them side by side."
     ),
 ]
 Folder = Annotated[Path, typer.Option("-o", "--out", help="Folder for the SVG and PDF files.")]
@@ -64,7 +70,7 @@ def sphere(
             "--as-mobius", help="Of a run with quotient=phase or aligned, draw the Möbius map of its a, b, c, d."
         ),
     ] = False,
-    out: Out = None,
+    out: SphereOut = None,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
@@ -138,7 +144,7 @@ def entities(
     *,
     entity: Annotated[str | None, typer.Option(help="Which entity.  [default: the one with most facts]")] = None,
     coordinate: Coordinates = None,
-    out: Out = None,
+    out: EntitiesOut = None,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:

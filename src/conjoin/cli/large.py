@@ -118,7 +118,7 @@ def plan(
     rank: Annotated[int, typer.Option(min=1, help="Complex coordinates per entity.")] = 100,
     batch: Annotated[int | None, typer.Option(min=1, help="Examples per step.  [default: as train]")] = None,
     optimizer: Annotated[str, typer.Option(help="adagrad, adam or sgd.")] = "adagrad",
-    precision: Annotated[str | None, typer.Option(help="fp32, or tf32 or bf16 on a GPU.  [default: as train]")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16.  [default: as train]")] = None,
     negatives: Annotated[int, typer.Option(min=0, help="Sampled softmax with so many; 0: all entities.")] = 0,
     validates: Annotated[bool, typer.Option("--validates", help="Keep the best weights beside the last.")] = False,
     processes: Annotated[int, typer.Option(min=1, help="Processes that share the entity table.")] = 1,

@@ -76,17 +76,17 @@ def mine(
     n: Annotated[int, typer.Option("-n", help="How many facts.")] = 100,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="A file: .csv, .tsv or .parquet.")] = None,
     min_probability: Annotated[
-        float, typer.Option(help="Leave out what is less probable; plausible, where the run has no calibration.")
+        float, typer.Option(help="Leave out facts that are less probable or, without a calibration, less plausible.")
     ] = 0.0,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
     """Find the most plausible facts that the graph does not hold.
 
-    Plausibility is the chance that the head has one more such fact, times the softmax over its new tails. After
-    `conjoin calibrate` each has a probability, which orders the list: the share of such facts of its relation that were
-    among those of valid when these were hidden. If the graph lacks more facts than valid holds, more are right; if it
-    lacks less, fewer.
+    Plausibility is the chance that the head has one more such fact, times the softmax over its new tails and, where the
+    reverse fact is known, times how often the relation holds both ways. After `conjoin calibrate` each has a
+    probability, which orders the list: the share of such facts of its relation that were among those of valid when
+    these were hidden. If the graph lacks more facts than valid holds, more are right; if it lacks fewer, fewer are.
 
     \b
     conjoin mine runs/atlas --relation borders -n 20

@@ -41,7 +41,9 @@ GraphArgument = Annotated[
         autocompletion=dataset_names,
     ),
 ]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as written by `conjoin train`.")]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run folder (`conjoin train`) or a bundle (`conjoin export`).")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default a GPU where there is one.")]
 Labels = Annotated[Path | None, typer.Option(help="File with id and human name; further columns are ignored.")]

@@ -28,7 +28,9 @@ class Given:
     f2: Annotated[float | None, typer.Option(help="Weight of the quadratic penalty.  [default: 0]")] = None
     optimizer: Annotated[str | None, typer.Option(help="adagrad, adam or sgd.  [default: adagrad]")] = None
     initial_scale: Annotated[float | None, typer.Option(help="Deviation of the start.  [default: 0.001]")] = None
-    precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16.  [default: fp32; bf16 on a GPU]")] = None
+    precision: Annotated[
+        str | None, typer.Option(help="fp32, tf32 or bf16.  [default: fp32; on a GPU bf16, else tf32]")
+    ] = None
     validate_every: Annotated[int | None, typer.Option(help="Rank valid every n epochs.  [default: never]")] = None
     patience: Annotated[
         int | None, typer.Option(help="Stop after n validations without a better MRR.  [default: never]")
