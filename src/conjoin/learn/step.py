@@ -44,8 +44,8 @@ class Step:
         self.obstacle = why_not(model, recipe) if fused else "plain kernels were asked for"
         if self.obstacle and recipe.precision == "bf16" and model.device.type == "cuda":
             raise UsageError(
-                f"precision bf16 is not possible here ({self.obstacle}): use tf32 or fp32, in a new folder if this one was"
-                " begun in bf16"
+                f"precision bf16 is not possible here ({self.obstacle}): use tf32 or fp32, in a new folder if this one "
+                "was begun in bf16"
             )
         self._fused = None if self.obstacle else _fused(model, recipe, self.optimizer)
         self._update: RowUpdate | None = None
