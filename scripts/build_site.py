@@ -24,11 +24,11 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 NAVIGATION: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "start.md", "own-graph.md", "examples.md", "coming-from.md"),
-    "Understand": ("mathematics.md", "patterns.md", "ties.md", "gallery.md", "maps.md"),
+    "Use": ("asking.md", "calibration.md", "mining.md", "explanations.md", "folding.md", "explorer.md", "service.md"),
+    "Data": ("atlas.md", "datasets.md", "ingest.md", "plan.md", "scale.md"),
+    "Understand": ("mathematics.md", "gallery.md", "patterns.md", "ties.md", "maps.md"),
     "The paper": ("reproduce.md", "results.md", "study.md"),
-    "Use": ("asking.md", "calibration.md", "explanations.md", "mining.md", "folding.md", "service.md", "explorer.md"),
-    "Data": ("datasets.md", "atlas.md", "ingest.md", "plan.md"),
-    "Measured": ("performance.md", "scale.md", "reliability.md", "threats.md"),
+    "Measured": ("performance.md", "reliability.md", "threats.md"),
     "Reference": ("reference/api.md", "reference/cli.md", "api.md"),
     "Project": ("extending.md", "contributing.md", "decisions/index.md", "changelog.md", "log.md"),
 }

@@ -76,7 +76,8 @@ def page(root: Path = ROOT) -> str:
         "# What the results show",
         "",
         f"{runs} runs are in. This page is written from them by `python scripts/write_results.py`; a test writes it"
-        " again and compares. All tables, tests and plots of the study: `conjoin study report studies/paper.toml`.",
+        " again and compares. All tables, tests and plots of the study: `conjoin study report studies/paper.toml`;"
+        " how to run it: [reproduce](reproduce.md); names and signs of the forms: [ties](mathematics.md#ties).",
         "",
         "What sharing parameters by conjugation saves and costs, at the paper's settings:",
         "",
