@@ -22,11 +22,11 @@ class Failed(Exception):
     """A block that does not do what its page says."""
 
 
-def follow(page: Path, folder: Path, *, actions: Collection[str]) -> Iterator[tuple[Block, str]]:
+def follow(page: Path, folder: Path, *, actions: Collection[str], apart: bool = False) -> Iterator[tuple[Block, str]]:
     """Execute the blocks of the given actions in `folder`; yield every output block with what was really printed.
 
     Python blocks of a page share their names. Commands of the program alone run in this process, which saves two
-    seconds each; everything else runs in bash.
+    seconds each; everything else runs in bash. So do they with `apart`: then the memory that they tell is their own.
     """
     names: dict[str, Any] = {"__name__": "__main__"}
     printed: str | None = None
@@ -35,14 +35,14 @@ def follow(page: Path, folder: Path, *, actions: Collection[str]) -> Iterator[tu
             if printed is not None:
                 yield block, printed
         elif block.language in ("sh", "python"):
-            printed = execute(block, folder, names) if block.action in actions else None
+            printed = execute(block, folder, names, apart=apart) if block.action in actions else None
 
 
-def execute(block: Block, folder: Path, names: dict[str, Any]) -> str:
+def execute(block: Block, folder: Path, names: dict[str, Any], *, apart: bool = False) -> str:
     """Run one block and return what it prints on standard output, with paths seen from the folder."""
     if block.language == "python":
         done = _python(block, folder, names)
-    elif set(block.body) & OPERATORS or not all(program_words(words) is not None for words in commands(block.body)):
+    elif apart or set(block.body) & OPERATORS or None in map(program_words, commands(block.body)):
         done = _bash(block, folder)
     else:
         done = "".join(_program(block, words, folder) for words in commands(block.body))

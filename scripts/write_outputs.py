@@ -110,7 +110,7 @@ def with_followed_outputs(page: Path, text: str, folder: Path) -> str:
     if not SHOWN_BELOW.search(text):
         return text
     folder.mkdir()
-    printed = iter([words for block, words in follow(page, folder, actions=("run", "slow"))])
+    printed = iter([words for block, words in follow(page, folder, actions=("run", "slow"), apart=True)])
     return SHOWN_BELOW.sub(lambda _: f"<!-- output -->\n```text\n{next(printed)}\n```", text)
 
 

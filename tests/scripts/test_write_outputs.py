@@ -10,8 +10,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import doc_blocks  # noqa: E402
 import write_outputs  # noqa: E402
 
+import conjoin  # noqa: E402
 from conjoin.report.collect import collect  # noqa: E402
 from conjoin.report.printing import signed  # noqa: E402
 from conjoin.study.study import Study  # noqa: E402
@@ -75,3 +77,15 @@ def test_a_study_tells_what_its_seeds_allow_of_the_rows_it_compares() -> None:
         "- MRR of together-16 less that of apart, and its 95 % interval over seeds (Welch): FB15K-237 "
     )
     assert f"; Kinship −0.0032 ({signed(reach.low)} to {signed(reach.high)}); atlas " in told
+
+
+def test_a_page_shows_commands_that_had_a_process_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def here() -> None:
+        raise AssertionError("the memory that it tells would be that of all commands before it")
+
+    monkeypatch.setattr("conjoin.cli.main", here)
+    monkeypatch.setattr(doc_blocks, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("```sh\nconjoin --version\n```\n\n<!-- output -->\n```text\n```\n", encoding="utf-8")
+    shown = write_outputs.with_followed_outputs(page, page.read_text("utf-8"), tmp_path / "reader")
+    assert f"conjoin {conjoin.__version__}" in shown
