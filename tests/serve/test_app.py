@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from conjoin.files import write_sealed
 from conjoin.graph.graph import Graph
 from conjoin.graph.patterns import cardinality
 from conjoin.model.model import Model
-from conjoin.serve.http import shapes
+from conjoin.serve.http import limits, shapes
 from conjoin.serve.http.layout import project
 from conjoin.serve.http.limits import Settings
 from conjoin.serve.http.reasons import Deadline
@@ -266,6 +267,25 @@ def test_a_damaged_or_foreign_map_is_made_again(run: Path) -> None:
         spoil()
         with talking(run) as client:
             assert got(client, "/v1/map") == first
+
+
+def test_every_limit_is_on_the_page() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+    section = page.partition("## Limits")[2].partition("\n## ")[0].replace("\n", " ")
+    words = {
+        "K": "k",
+        "ANSWERS": "answers in all",
+        "NAME": "name",
+        "SEARCH": "search text",
+        "FACTS": "facts of an entity",
+    }
+    words |= {"QUESTIONS": "questions or triples in one request", "CANDIDATES": "candidates", "NODES": "nodes"}
+    words |= {"FOUND": "names found", "MINED": "mined facts", "RELATIONS": "relations", "POINTS": "map"}
+    words |= {"SUPPORTS": "supports", "ITERATES": "iterates"}
+    told = {name: f"{words[name]} {getattr(limits, name):,}" for name in words}
+    assert {name for name, line in told.items() if not re.search(rf"\b{line}(?!,?\d)", section)} == set()
+    on_their_own_lines = {"EDGES", "CLASSES", "SHORTEST_TOKEN"}
+    assert {name for name in vars(limits) if name.isupper()} == {*words, *on_their_own_lines}
 
 
 def test_runs_and_limits(client: TestClient) -> None:
