@@ -29,6 +29,9 @@ LARGEST = 3.4e38
 class Recipe:
     """How a model learns: softmax over all entities, both directions.
 
+    The defaults are the same for every graph and device; `conjoin train` has others and chooses batch, penalty and
+    precision by graph and device. `batch` counts questions, two for every fact; `optimizer` is adagrad, adam or sgd.
+    `precision` is that of the products' factors, fp32, tf32 or bf16; weights and sums are float32 in all three.
     `negatives` > 0 samples the softmax: that many entities, shared by a batch, stand for all of them, drawn in
     proportion to (1 + number of facts)^`negatives_power`, 0 being uniform. Ranking stays exact.
     `together` > 1 lets up to so many examples that share head and relation stand side by side in an epoch's order: a

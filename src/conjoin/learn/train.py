@@ -215,7 +215,7 @@ def diverged(recipe: Recipe, epoch: int, step: int, *, nll: float, penalty: floa
 def train(
     model: Model, graph: Graph, recipe: Recipe | None = None, *, seed: int = 0, track: Track = silent
 ) -> Training:
-    """Train `model` in place; each step of the iterator is one epoch.
+    """Train `model` in place; each step of the iterator is one epoch. `seed` draws the order of the examples.
 
     >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
     >>> model = Model("complex-conj", graph.n_entities, graph.n_relations, rank=4)

@@ -77,6 +77,8 @@ def execute(
 ) -> RunFolder:
     """Bring the run to its end in `folder` and return it. A run with an origin starts from the `initial` weights.
 
+    A finished run is not repeated. A half-done one goes on from its checkpoint; without `resume` it is refused.
+    `conduct` says on which device, how often checkpoints are written and who watches: no part of the run's identity.
     Where several processes share the run, all of them call this and the first one writes the folder. `initial` holds
     `entities.weight` (n_entities, 2·rank) and `relations` (2·n_relations, reals), as `Model.state_dict` does.
 
