@@ -243,4 +243,5 @@ def _chosen(outcome: Outcome) -> str:
     """The settings that valid chose."""
     run = outcome.runs[0]
     best = run.result.get("best") or {}
-    return f"N3 {run.run.recipe.n3:g}, lr {run.run.recipe.lr:g}, epoch {best.get('epoch', '?')}"
+    recipe = run.run.recipe
+    return f"N3 {recipe.n3:g}, lr {recipe.lr:g}, epoch {best.get('epoch', '?')} of {recipe.epochs}"
