@@ -303,7 +303,7 @@ def test_the_printed_formula_is_chosen_on_valid(place: Path) -> None:
     ran(place, "WN18RR", "5star-conj-low-slow", [0.3], study="mobius", better=4)
     ran(place, "WN18RR", "5star-conj-mid-fast", [0.47], study="mobius", better=4)
     told = section(write_results.page(place), "The formula as printed is better than the published reading")
-    assert "2 of 6 | N3 0.2, lr 0.3, epoch 2 | 0.470 | 0.490 | −0.0200 (paired over 200 test triples" in told
+    assert "2 of 6 | N3 0.2, lr 0.3, epoch 2 of 600 | 0.470 | 0.490 | −0.0200 (paired over 200 test triples" in told
     assert "**Refuted:**" in told
 
 
