@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,15 +21,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conjoin.errors import GraphError, UsageError
+from conjoin.errors import GraphError, UnknownName, UsageError
 from conjoin.files import sha256_of
 from conjoin.graph.files import flow
+from conjoin.graph.files.folder import read_graph
+from conjoin.graph.files.rdf import LABELS
 from conjoin.graph.files.report import ReadOptions
 from conjoin.graph.files.store import open_graph, save_graph, write_record
 from conjoin.graph.graph import SPLITS, Graph
 from conjoin.graph.ingest.ingest import ingest
 from conjoin.graph.named.datasets import load
 from conjoin.graph.packed import PackedNames
+from conjoin.graph.split import write_split
 
 ROOT = Path(__file__).resolve().parents[3]
 SKIP = ReadOptions(on_error="skip")
@@ -261,6 +265,26 @@ def test_a_copy_shares_the_files_and_opens_alone(tmp_path: Path) -> None:
     ingest([written(tmp_path / "facts.tsv", lines(500, seed=9))], home, memory=MEMORY, overwrite=True)
     assert contents(copied) == expected
     assert open_graph(copied).checksum != open_graph(home).checksum
+
+
+def test_relations_of_which_some_have_labels_are_found_split_and_kept(tmp_path: Path) -> None:
+    label = f'<http://x/r0> <{LABELS[0]}> "borders"@en .'
+    facts = [f"<http://x/e{i}> <http://x/r{i % 3}> <http://x/e{7 * i % 20}> ." for i in range(40)]
+    file = written(tmp_path / "facts.nt", [*facts, label])
+    home = ingest([file], tmp_path / "graph", memory=MEMORY, threads=1).folder
+    graph = open_graph(home)
+    assert graph.relations.labels == ("borders", "", "")
+    with pytest.raises(UnknownName, match="Did you mean borders"):
+        graph.relations.find("bordres")
+    assert load(write_split(graph, tmp_path / "split").folder).relations.labels == ("borders", "", "")
+    named = read_graph(home, relation_labels={"http://x/r1": "likes"})
+    assert open_graph(save_graph(named, tmp_path / "named")).relations.labels == ("borders", "likes", "")
+
+
+def test_arrays_in_another_order_are_no_copy(tmp_path: Path) -> None:
+    graph = load(ingest([written(tmp_path / "facts.tsv", lines(500))], tmp_path / "graph", memory=MEMORY).folder)
+    turned = replace(graph, train=graph.train[::-1])
+    assert open_graph(save_graph(turned, tmp_path / "turned")).checksum == turned.checksum != graph.checksum
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,10 @@ def _home(part: Any, file: str) -> Path | None:
     name = getattr(part, "filename", None)
     if not isinstance(part, np.memmap) or name is None or Path(name).name != file:
         return None
-    whole = Path(name).exists() and _mapped(Path(name)).shape == part.shape
-    return Path(name).parent if whole else None
+    if not Path(name).exists():
+        return None
+    whole = _mapped(Path(name))
+    return Path(name).parent if (whole.shape, whole.strides) == (part.shape, part.strides) else None
 
 
 def link_files(home: Path, target: Path, files: Iterable[str]) -> None:

@@ -45,7 +45,7 @@ def save_graph(graph: Graph, folder: AnyPath) -> Path:
     stage = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
         stage.mkdir(parents=True)
-        if home := home_of(graph):
+        if (home := home_of(graph)) and _same(_relations(home), graph.relations):
             _link(graph, home, stage)
         else:
             _write(graph, stage)
@@ -254,10 +254,9 @@ def _read(place: Path, record: dict[str, Any]) -> Graph:
 def _map(place: Path, record: dict[str, Any]) -> Graph:
     """A graph whose ids and entity names stay on disk. Its checksum is the recorded one: the files are as recorded."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        relations = _vocabulary("relation", pq.ParquetFile(place / "relations.parquet").read())
+        relations = _relations(place)
         labelled = LABELS[0] in record["files"]
         graph = mapped_graph(place, relations, labelled=labelled, name=record["name"], notes=record["notes"])
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
@@ -265,6 +264,16 @@ def _map(place: Path, record: dict[str, Any]) -> Graph:
     graph = replace(graph, bad_lines=tuple(record.get("bad_lines", ())))
     vars(graph)["checksum"] = record["checksum"]
     return graph
+
+
+def _relations(place: Path) -> Vocabulary:
+    import pyarrow.parquet as pq
+
+    return _vocabulary("relation", pq.ParquetFile(place / "relations.parquet").read())
+
+
+def _same(one: Vocabulary, other: Vocabulary) -> bool:
+    return (one.names, one.labels) == (other.names, other.labels)
 
 
 def _link(graph: Graph, home: Path, stage: Path) -> None:
@@ -289,8 +298,8 @@ def _vocabulary(kind: str, table: Any) -> Vocabulary:
     names, labels = table.column("name"), table.column("label")
     if names.null_count or not all(pa.types.is_string(column.type) for column in (names, labels)):
         raise ValueError(f"{kind} names of type {names.type} with {names.null_count} gaps, labels of {labels.type}")
-    unlabelled = labels.null_count == len(labels)
-    return Vocabulary(kind, tuple(names.to_pylist()), () if unlabelled else tuple(labels.to_pylist()))
+    given = () if labels.null_count == len(labels) else tuple(label or "" for label in labels.to_pylist())
+    return Vocabulary(kind, tuple(names.to_pylist()), given)
 
 
 def _counts(graph: Graph) -> dict[str, int]:
