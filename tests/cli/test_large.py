@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from tests.cli.commands import TINY, conjoin
 
+from conjoin import device
+from conjoin.algebra.notation import form
+from conjoin.cli import large
 from conjoin.cli.options import bytes_of
 from conjoin.device import held_bytes
 from conjoin.errors import UsageError
+from conjoin.learn import step
 
 FACTS = [f"city {i}\tin\tland {i % 7}" for i in range(40)]
 FACTS += [f"city {i}\tnear\tcity {(i + 1) % 40}" for i in range(40)]
@@ -60,6 +65,14 @@ def test_plan_of_a_graph_and_of_numbers_alone() -> None:
     assert "entity table is the same" in text
     assert conjoin("plan").code == 2
     assert conjoin("plan", "atlas", "--entities", "5", "--triples", "6").code == 2
+
+
+def test_a_plan_takes_the_precision_of_the_card_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "choose_device", lambda _: device.Choice(torch.device("cuda"), "an old one"))
+    monkeypatch.setattr(step, "_lacking", lambda _: "fused kernels need a newer one")
+    taken = partial(large._usual_precision, form=form("complex"), negatives=0, processes=1)
+    assert taken(None, here=True) == "tf32"
+    assert taken("cuda", here=False) == "bf16"
 
 
 def test_training_that_cannot_fit_is_refused_with_advice(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from conjoin.algebra.notation import form
+from conjoin.model.table import EntityTable
 from conjoin.plan import probe as module
 from conjoin.plan.memory import Setting, Sizes
 
@@ -20,4 +23,21 @@ def test_a_small_graph_is_measured_as_it_is_and_a_large_one_extended(monkeypatch
     extended = module.probe(Sizes(entities=10**9, relations=3, train=1000), setting)
     assert extended.entities < 10**9
     assert extended.step == pytest.approx(0.5 + 10**6)
+    assert extended.question == pytest.approx(1000)
+
+
+def test_a_sampled_softmax_is_probed_as_one_and_does_not_grow_with_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, sampled = [], EntityTable.sampled_softmax
+
+    def watched(table: EntityTable, q: Any, t: Any, sample: Any, **how: Any) -> Any:
+        drawn.append((len(table), len(sample.ids)))
+        return sampled(table, q, t, sample, **how)
+
+    monkeypatch.setattr(EntityTable, "sampled_softmax", watched)
+    setting = Setting(form=form("complex"), rank=4, batch=50, negatives=30, processes=2)
+    assert module.probe(Sizes(entities=500, relations=3, train=1000), setting).entities == 250
+    assert set(drawn) == {(250, 15)}
+    monkeypatch.setattr(module, "_timed", lambda entities, *_: (0.5, entities / 1e6))
+    extended = module.probe(Sizes(entities=2 * 10**9, relations=3, train=1000), setting)
+    assert extended.step == 0.5
     assert extended.question == pytest.approx(1000)

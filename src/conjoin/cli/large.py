@@ -146,8 +146,7 @@ def plan(
 
     sizes = _sizes(graph, entities, relations, triples, reading=reading, labels=labels)
     kind, here = _device(device, elsewhere=memory is not None)
-    there = device if here else None
-    usual = _usual_precision(kind, there, form=form_of(form), negatives=negatives, processes=processes)
+    usual = _usual_precision(device, here=here, form=form_of(form), negatives=negatives, processes=processes)
     recipe = Recipe(optimizer=optimizer, precision=precision or usual)  # type: ignore[arg-type]
     setting = Setting(
         form=form_of(form),
@@ -211,12 +210,12 @@ def _device(wanted: str | None, *, elsewhere: bool) -> tuple[str, bool]:
     return ("cuda" if chosen.device.type == "cuda" else "cpu"), True
 
 
-def _usual_precision(kind: str, device: str | None, *, form: Form, negatives: int, processes: int) -> str:
-    """What `train` would take, there or, without the device here, on a GPU that lacks nothing."""
+def _usual_precision(device: str | None, *, here: bool, form: Form, negatives: int, processes: int) -> str:
+    """What `train` would take on the device, or, where it is not here, on a GPU that lacks nothing."""
     from conjoin.device import choose_device
     from conjoin.learn.step import usual_precision
 
-    if kind == "cuda" and device is None:
+    if not here:
         return "tf32" if negatives or processes > 1 else "bf16"
     return usual_precision(choose_device(device).device, form, negatives=negatives, processes=processes)
 

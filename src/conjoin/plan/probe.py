@@ -11,6 +11,7 @@ from conjoin.device import matmul_precision, seconds_of, threads_for
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step
 from conjoin.model.model import Model
+from conjoin.model.shared import Sample
 from conjoin.plan.memory import Setting, Sizes
 
 WARM_UP, TIMES = 4, 3
@@ -38,18 +39,25 @@ class Speed:
 
 
 def probe(sizes: Sizes, setting: Setting) -> Speed:
-    """Seconds of a step over all entities and of a ranked question at these sizes, in one process."""
-    rows = -(-sizes.entities // setting.processes)
+    """Seconds of a step and of a ranked question at these sizes, in one process; a sampled step touches what is drawn,
+    however many entities there are."""
+    rows, sampled = (-(-count // setting.processes) for count in (sizes.entities, setting.negatives))
     width = 2 * setting.rank
     most = min(LARGEST[setting.device] / (6 * setting.batch * width), MOST_NUMBERS[setting.device] / width)
-    used = max(64, min(rows, int(most)))
-    recipe = Recipe(batch=setting.batch, optimizer=setting.optimizer, precision=setting.precision)  # type: ignore[arg-type]
+    used = max(64, min(rows, max(int(most), sampled)))
+    recipe = Recipe(
+        batch=setting.batch,
+        optimizer=setting.optimizer,
+        precision=setting.precision,  # type: ignore[arg-type]
+        negatives=sampled,
+    )
     relations = min(sizes.relations, MOST_RELATIONS)
     step, question = _timed(used, relations, setting, recipe)
     if used == rows:
         return Speed(step, question, used)
     half_step, half_question = _timed(used // 2, relations, setting, recipe)
-    return Speed(_extended(half_step, step, used, rows), _extended(half_question, question, used, rows), used)
+    whole_step = step if sampled else _extended(half_step, step, used, rows)
+    return Speed(whole_step, _extended(half_question, question, used, rows), used)
 
 
 def _extended(half: float, whole: float, used: int, wanted: int) -> float:
@@ -76,8 +84,12 @@ def _timed(entities: int, relations: int, setting: Setting, recipe: Recipe) -> t
 
     questions = min(64, model.entities.questions_at_once())
     batch = examples(setting.batch)
-    with matmul_precision(recipe.precision), threads_for(6 * setting.batch * model.entities.weight.numel()):
+    scored, sample = recipe.negatives or entities, None
+    if recipe.negatives:
+        of_drawn, of_targets = (torch.zeros(count, device=model.device) for count in (scored, setting.batch))
+        sample = Sample(ids(entities, scored).sort().values, of_drawn, of_targets)
+    with matmul_precision(recipe.precision), threads_for(6 * setting.batch * 2 * setting.rank * scored):
         (prepared,) = step.batches(batch)
-        seconds = seconds_of(lambda: step(prepared), model.device, times=TIMES, warm=WARM_UP)
+        seconds = seconds_of(lambda: step(prepared, sample), model.device, times=TIMES, warm=WARM_UP)
     asked = batch[:questions]
     return seconds, seconds_of(lambda: rank(asked), model.device, times=TIMES, warm=WARM_UP) / len(asked)
