@@ -111,6 +111,17 @@ def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
         did(small_study(tmp_path), tmp_path / "out")
 
 
+def test_what_is_wrong_with_the_graph_of_a_dataset_is_no_failure_of_its_runs(tmp_path: Path) -> None:
+    study, root = small_study(tmp_path), tmp_path / "out"
+    file = root / "small" / "own" / "graph.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"graph": "another"}', encoding="utf-8")
+    with pytest.raises(RunError, match=r"graph\.json is damaged: delete it"):
+        did(study, root)
+    file.unlink()
+    assert [outcome.end for outcome in did(study, root)] == ["done"] * 4
+
+
 def test_what_another_process_does_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, root = small_study(tmp_path), tmp_path / "out"
     monkeypatch.setattr(working, "AGAIN_AFTER", 0.05)

@@ -133,12 +133,12 @@ def _settled(cell: Cell, root: Path, *, means: Means, begun: float) -> Outcome |
 def _attempt(study: Study, cell: Cell, root: Path, graphs: dict[str, Graph | str], means: Means) -> Outcome | None:
     """Do one cell; None when another process is doing it."""
     folder = RunFolder(root / cell.folder)
+    if cell.dataset not in graphs:
+        graphs[cell.dataset] = _graph(study, cell.dataset, root)
+    graph = graphs[cell.dataset]
+    if isinstance(graph, str):
+        return Outcome(cell, "no data", folder, graph)
     try:
-        if cell.dataset not in graphs:
-            graphs[cell.dataset] = _graph(study, cell.dataset, root)
-        graph = graphs[cell.dataset]
-        if isinstance(graph, str):
-            return Outcome(cell, "no data", folder, graph)
         with folder.locked():
             if folder.finished:  # by another process, since it was looked at
                 return Outcome(cell, "elsewhere", folder)
@@ -154,7 +154,7 @@ def _attempt(study: Study, cell: Cell, root: Path, graphs: dict[str, Graph | str
         if isinstance(fault, BlockingIOError):
             return None
         if isinstance(fault, OSError):
-            raise RunError(f"{root} cannot be worked in ({fault}); the same command goes on once it can") from error
+            raise _unworkable(root, fault) from error
         _record(folder, error)
         if not isinstance(error, ConjoinError | MemoryError | torch.OutOfMemoryError):
             raise
@@ -181,9 +181,16 @@ def _graph(study: Study, name: str, root: Path) -> Graph | str:
             " use the same files, or another --root"
         )
     if before != facts:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_sealed(path, facts)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_sealed(path, facts)
+        except OSError as error:
+            raise _unworkable(root, error) from error
     return graph
+
+
+def _unworkable(root: Path, fault: OSError) -> RunError:
+    return RunError(f"{root} cannot be worked in ({fault}); the same command goes on once it can")
 
 
 def _enough(means: Means) -> bool:
