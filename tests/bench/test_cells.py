@@ -18,7 +18,7 @@ def test_a_cell_reads_what_it_prints() -> None:
     assert Cell.parse("umls/complex/8/100").precision == "fp32"
 
 
-@pytest.mark.parametrize("text", ["", "wn18rr", "wn18rr/complex/100", "a/b/c/d", "a/b/0/10", "a/b/1/2/tf32/x"])
+@pytest.mark.parametrize("text", ["", "umls", "umls/complex/100", "a/b/c/d", "a/b/0/1", "a/b/²/1", "a/b/1/2/tf32/x"])
 def test_other_words_are_no_cell(text: str) -> None:
     with pytest.raises(UsageError, match="DATASET/FORM/RANK/BATCH"):
         Cell.parse(text)
@@ -38,3 +38,5 @@ def test_a_random_graph_is_always_the_same() -> None:
     assert np.array_equal(one.train, two.train)
     with pytest.raises(UsageError, match="random-N"):
         graph_of("random-many")
+    with pytest.raises(UsageError, match="random-N"):
+        graph_of("random-5²")

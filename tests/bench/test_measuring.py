@@ -200,6 +200,11 @@ def test_an_interpreter_without_pykeen_is_refused(tmp_path: Path) -> None:
         Other(tmp_path / "nowhere").check()
     with pytest.raises(UsageError, match="PyKEEN failed on random-60/complex/4/20/fp32: it broke"):
         pretend(tmp_path, fails=True).rank(Cell("random-60", "complex", 4, 20), graph_of("random-60"), device="cpu")
+    killed = Other(tmp_path / "killed")
+    killed.python.write_text("#!/bin/sh\nkill -9 $$\n", encoding="utf-8")
+    killed.python.chmod(0o755)
+    with pytest.raises(UsageError, match="PyKEEN failed on random-60/complex/4/20/fp32: exit status -9"):
+        killed.rank(Cell("random-60", "complex", 4, 20), graph_of("random-60"), device="cpu")
 
 
 def test_the_results_are_plain_json() -> None:

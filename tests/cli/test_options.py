@@ -84,6 +84,7 @@ def test_whoever_reads_a_graph_offers_the_same_options() -> None:
     [
         ReadOptions(),
         ReadOptions(on_error="skip", columns=(0, 3, 2), header=False, delimiter="\t"),
+        ReadOptions(columns=("²", 1, 2)),
         ReadOptions(
             columns=("a head", "verb", "tail"), header=True, delimiter="-", literals="keep", blank_nodes="drop"
         ),

@@ -82,7 +82,7 @@ def test_names_that_cannot_be(text: str) -> None:
         load(text)
 
 
-@pytest.mark.parametrize("wrong", [{"entities": 10}, {"entities": 10**30}, {"noise": 2.0}])
+@pytest.mark.parametrize("wrong", [{"entities": 10}, {"entities": 10**30}, {"noise": 2.0}, {"seed": -1}])
 def test_plans_that_cannot_be(wrong: dict[str, float]) -> None:
     with pytest.raises(ConjoinError):
         Plan(family="symmetric", **wrong)  # type: ignore[arg-type]

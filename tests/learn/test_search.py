@@ -61,6 +61,9 @@ def test_settings_that_need_each_other_are_checked_together() -> None:
 def test_impossible_searches_are_refused() -> None:
     with pytest.raises(UsageError, match="trials = 0"):
         Search(form="complex", trials=0)
+    with pytest.raises(UsageError, match="seed = -1"):
+        Search(form="complex", grid={"lr": (0.1,)}, seed=-1)
+    assert Search(form="complex", seed=-1).seed == -1, "a guided search takes any"
     with pytest.raises(UnknownName, match="complx"):
         Search(form="complx")
 

@@ -39,7 +39,16 @@ def test_a_list_or_a_table_of_cells_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [3, {"rows": []}, ["a"], [{**LINE, "rank": "500"}], [{**LINE, "batch": 0}], [{"seconds_per_epoch": 1}]]
+    "told",
+    [
+        3,
+        {"rows": []},
+        ["a"],
+        [{**LINE, "rank": "500"}],
+        [{**LINE, "batch": 0}],
+        [{"seconds_per_epoch": 1}],
+        [{**LINE, "seconds_per_validation": "0.3 s"}],
+    ],
 )
 def test_anything_else_is_refused(tmp_path: Path, told: Any) -> None:
     write_json(tmp_path / "file.json", told)

@@ -29,7 +29,7 @@ class Cell:
     def parse(cls, text: str) -> Cell:
         """`wn18rr/complex/100/1000`, with the precision behind a further slash where it is not fp32."""
         words = text.split("/")
-        if len(words) not in (4, 5) or not all(word.isdigit() and int(word) for word in words[2:4]):
+        if len(words) not in (4, 5) or not all(word.isdecimal() and int(word) for word in words[2:4]):
             raise UsageError(
                 f"a cell is DATASET/FORM/RANK/BATCH[/PRECISION], such as wn18rr/complex/100/1000: {text!r}"
             )
@@ -106,7 +106,7 @@ def graph_of(dataset: str) -> Graph:
     if not dataset.startswith(RANDOM):
         return load(dataset)
     count = dataset.removeprefix(RANDOM)
-    if not count.isdigit() or int(count) < 2:
+    if not count.isdecimal() or int(count) < 2:
         raise UsageError(f"{dataset}: a random graph is random-N with N entities, such as random-100000")
     return random_graph(int(count))
 

@@ -77,6 +77,7 @@ class Other:
             words = [str(self.python), with_pykeen.__file__, str(settings)]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise UsageError(f"PyKEEN failed on {cell}: {done.stderr.strip().splitlines()[-1]}")
+            said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+            raise UsageError(f"PyKEEN failed on {cell}: {said[-1]}")
         found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
         return found

@@ -131,7 +131,7 @@ def read_options(
     chosen = [part.strip() for part in columns.split(",")] if columns else None
     if chosen is not None and len(chosen) != 3:
         raise UsageError(f"--columns {columns}: give three, such as --columns 0,2,1 or --columns subject,verb,object")
-    places = tuple(int(part) if part.isdigit() else part for part in chosen) if chosen else None
+    places = tuple(int(part) if part.isdecimal() else part for part in chosen) if chosen else None
     return ReadOptions(
         on_error=on_error,  # type: ignore[arg-type]
         columns=places,  # type: ignore[arg-type]

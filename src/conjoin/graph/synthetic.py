@@ -59,6 +59,8 @@ class Plan:
             raise UsageError(f"that many entities are too many: a graph made so has at most {MOST}")
         if not 0 <= self.noise <= 1:
             raise UsageError(f"noise = {self.noise} is a share: from 0 to 1")
+        if self.seed < 0:
+            raise UsageError(f"seed = {self.seed} is too small: it is at least 0")
 
     def __str__(self) -> str:
         return f"{PREFIX}{self.family}(entities={self.entities}, noise={self.noise:g}, seed={self.seed})"

@@ -64,6 +64,8 @@ class Search:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"{name} = {value} is too small: it is at least 1")
+        if self.grid and not 0 <= self.seed < 2**32:
+            raise UsageError(f"seed = {self.seed} cannot order a grid: it is from 0 to {2**32 - 1}")
         form = parse(self.form)
         for rank in (self.grid or {}).get("rank", (self.rank,)):
             if type(rank) is not int:

@@ -16,6 +16,7 @@ from conjoin.errors import UsageError
 from conjoin.files import read_json
 
 FIELDS: Mapping[str, type] = {"dataset": str, "form": str, "rank": int, "batch": int, "seconds_per_epoch": float}
+VALIDATION = "seconds_per_validation"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +50,11 @@ def read_speeds(path: Path) -> tuple[Speed, ...]:
 
 
 def _speed(line: Mapping[str, Any], path: Path) -> Speed:
-    for key, kind in FIELDS.items():
+    validation = line.get(VALIDATION)
+    for key, kind in (FIELDS if validation is None else {**FIELDS, VALIDATION: float}).items():
         value = line.get(key)
         if not isinstance(value, kind) and not (kind is float and type(value) is int):
             raise UsageError(f"{path}: {key} = {value!r} in {dict(line)} should be a {kind.__name__}")
-    validation = line.get("seconds_per_validation")
     if line["rank"] < 1 or line["batch"] < 1 or line["seconds_per_epoch"] < 0:
         raise UsageError(f"{path}: rank and batch are at least 1, seconds at least 0, unlike in {dict(line)}")
     return Speed(
