@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Iterator
+from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,6 +65,21 @@ def test_bounded_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(compositions, "COLUMNS", 3)
     assert whole
     assert fast(graph, confidence=0.1, support=2) == whole == slow(graph, confidence=0.1, support=2)
+
+
+def test_the_first_pair_is_looked_at_alone_where_it_alone_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = [(f"{a}{n}", "r", f"{b}{n}") for n in range(3) for a, b in permutations("xyz", 2)]
+    pieces, paths = [], compositions._paths
+
+    def watched(*pairs: Any, **how: Any) -> Iterator[Any]:
+        for piece in paths(*pairs, **how):
+            pieces.append(len(set(piece[2].tolist())))
+            yield piece
+
+    monkeypatch.setattr(compositions, "_paths", watched)
+    monkeypatch.setattr(compositions, "AT_ONCE", 1)
+    assert len(find_compositions(Graph.from_triples(both), confidence=0.5, support=1))
+    assert pieces == [1] * 18
 
 
 def test_a_family() -> None:

@@ -134,8 +134,8 @@ def _paths(pair: Ids, n: int, *, count: Ids, forward: Ids) -> Iterator[tuple[Ids
     start = 0
     while start < len(ends):
         done = weight[start - 1] if start else 0
-        fits = group[np.searchsorted(weight[group - 1], done + AT_ONCE, "right") - 1] if len(group) else len(ends)
-        stop = int(fits if fits > start else group[np.searchsorted(group, start, "right")])
+        fitting = np.searchsorted(weight[group - 1], done + AT_ONCE, "right") - 1
+        stop = int(group[max(fitting, np.searchsorted(group, start, "right"))])
         yield firsts[start:stop], seconds[start:stop], ends[start:stop]
         start = stop
 
