@@ -253,6 +253,8 @@ def test_relations_are_sorted_filtered_and_opened(visit: Visit) -> None:
     expect(rows).to_have_count(1)
     expect(rows.first).to_contain_text("symmetric")
     rows.first.get_by_role("link", name="borders").click()
+    evidence = re.compile(r"ways \d+ facts, confidence \d+ %")
+    expect(page.get_by_text("Symmetric: it holds both ways")).to_have_text(evidence)
     missing = page.get_by_role("region", name="Plausible facts that the graph does not hold")
     missing.get_by_role("listitem").first.wait_for()
     expect(missing).to_contain_text("borders")

@@ -27,7 +27,7 @@ const COLUMNS: readonly Column[] = [
   { key: "cardinality", title: "Cardinality", hint: "One or many on each side; tails per head and heads per tail", text: true,
     value: (one) => one.cardinality && KINDS.indexOf(one.cardinality),
     cell: (one) => <span title={`${decimals(one.tails_per_head, 1)} tails per head, ${decimals(one.heads_per_tail, 1)} heads per tail`}>{one.cardinality ?? "–"}</span> },
-  { key: "pattern", title: "Patterns", hint: "Mirrors found in the training facts", text: true,
+  { key: "pattern", title: "Patterns", hint: "Mirrors found among the facts of all splits", text: true,
     value: (one) => one.patterns.map((found) => found.pattern).join() || null,
     cell: (one) => one.patterns.length === 0 ? "–" : <>{one.patterns.map((found) => <span key={found.pattern + found.other.name} class="badge" title={`${plural(found.support, "fact")}, confidence ${percent(found.confidence)}`}>{found.pattern}{found.other.name !== one.name && ` of ${words(found.other.label)}`}</span>)}</> },
   { key: "tail", title: "MRR (h, r, ?)", hint: "How well tails are found: mean reciprocal rank of held-out facts", value: (one) => one.ranks.tail?.mrr ?? null, cell: (one) => mrr(one.ranks.tail) },
@@ -132,7 +132,7 @@ function One({ run, relation, query, link }: PageProps & { relation: Relation })
           {relation.patterns.map((found) => (
             <li key={found.pattern + found.other.name}>
               {found.pattern === "symmetric" ? "Symmetric: it holds both ways" : <>{found.pattern} of <a href={link("relations", { relation: found.other.name })}>{words(found.other.label)}</a></>}
-              {" "}<span class="soft">for {percent(found.confidence)} of {plural(found.support, "fact")}</span>
+              {" "}<span class="soft">{plural(found.support, "fact")}, confidence {percent(found.confidence)}</span>
             </li>
           ))}
         </ul>
@@ -147,14 +147,14 @@ function Missing({ run, relation, link }: { run: string; relation: Relation; lin
   return (
     <section aria-label="Plausible facts that the graph does not hold">
       <h2>Plausible, but not in the graph</h2>
-      <p class="soft hint">Ordered by plausibility: is there room for a further tail, and is it this one? In a calibrated run the probability stands behind it.</p>
+      <p class="soft hint">Plausibility: is there room for a further tail, and is it this one? It orders the list; in a calibrated run the probability behind it does.</p>
       {found.state === "failed" ? (
         <Failure refusal={found.refusal} retry={found.retry} />
       ) : found.state === "loading" ? (
-        <><p class="soft">Every head of the relation is asked for further tails. In a large graph that takes a while.</p><Loading lines={8} what="Looking for missing facts" /></>
+        <><p class="soft">Every entity that may have a further tail is asked for it. In a large graph that takes a while.</p><Loading lines={8} what="Looking for missing facts" /></>
       ) : (
         <><Found {...found.value} link={link} />{!found.value.complete && (
-          <p class="soft hint">The time was up before every head was asked: these are the best of those that were. <code>conjoin mine {run} --relation {JSON.stringify(relation.name)}</code> asks them all.</p>
+          <p class="soft hint">The time was up before every entity was asked: these are the best of those that were. <code>conjoin mine {run} --relation {JSON.stringify(relation.name)}</code> asks them all.</p>
         )}</>
       )}
     </section>
