@@ -21,10 +21,10 @@ def epochs(chosen: argparse.Namespace) -> None:
     recipe = conjoin.Recipe(epochs=4, batch=chosen.batch, n3=chosen.n3, lr=chosen.lr, precision=chosen.precision)
     training = conjoin.train(model, graph, recipe)
     print("seconds per epoch", [round(epoch.seconds, 3) for epoch in training])
-    examples = torch.from_numpy(graph.queries("train")[: chosen.batch]).cuda()
+    (batch,) = training.step.batches(torch.from_numpy(graph.queries("train")[: chosen.batch]).cuda())
     with matmul_precision(chosen.precision), profile(activities=[ProfilerActivity.CUDA]) as seen:
         for _ in range(20):
-            training.step(examples)
+            training.step(batch)
         torch.cuda.synchronize()
     for kernel in sorted(seen.key_averages(), key=lambda k: -k.self_device_time_total)[:12]:
         print(f"{kernel.self_device_time_total / 20:8.1f} us a step, {kernel.count / 20:.0f} times: {kernel.key[:90]}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import statistics
 import time
@@ -77,7 +78,8 @@ def main() -> None:
         "slowest_step": max(seconds),
         "losses": losses,
     }
-    hardware = "2cores" if device.type == "cpu" else re.sub(r"[^a-z0-9]+", "", str(machine["name"]).casefold())
+    name = f"{os.cpu_count()}cores" if device.type == "cpu" else str(machine["name"])
+    hardware = re.sub(r"[^a-z0-9]+", "", name.casefold())
     out = chosen.out or RESULTS / f"largest_{hardware}_{date.today().isoformat()}.json"
     out.write_text(json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))

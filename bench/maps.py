@@ -1,4 +1,4 @@
-"""Do tied embeddings make better maps? python bench/maps.py [-o bench/results/NAME.json] [--images docs/images]
+"""Do tied embeddings make better maps? python bench/maps.py [-o FILE.json] [--images docs/images]
 
 Trains tied and untied forms on the atlas and on UMLS, lays the entities out in two dimensions as the explorer does
 (PCA, UMAP, PaCMAP), and measures each map against the embedding, against types and against shared facts.
@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ import conjoin
 from conjoin.graph.graph import Graph
 from conjoin.serve.http.layout import project
 
+RESULTS = Path(__file__).resolve().parent / "results"
+CORES = os.cpu_count() or 1
 FORMS = ("complex", "complex-conj", "5star", "5star-conj", "5star-neg")
 PAIRS = (("complex", "complex-conj"), ("5star", "5star-conj"), ("5star", "5star-neg"))
 METHODS = ("pca", "umap", "pacmap")
@@ -114,7 +117,7 @@ def chance(types: np.ndarray | None, alike: np.ndarray) -> dict[str, float | Non
 def main() -> None:
     """Train, lay out, measure, draw."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("-o", "--out", type=Path, default=Path("bench/results/maps_2cores_2026-11-15.json"))
+    options.add_argument("-o", "--out", type=Path, default=RESULTS / f"maps_{CORES}cores_{date.today()}.json")
     options.add_argument("--images", type=Path, default=Path("docs/images"))
     options.add_argument("--seeds", type=int, default=5)
     chosen = options.parse_args()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import statistics
 from dataclasses import asdict
@@ -44,7 +45,8 @@ def main() -> None:
     graph = conjoin.load(chosen.data)
     device = choose_device(chosen.device).device
     machine = describe(device)
-    hardware = "2cores" if device.type == "cpu" else re.sub(r"[^a-z0-9]+", "", str(machine["name"]).casefold())
+    name = f"{os.cpu_count()}cores" if device.type == "cpu" else str(machine["name"])
+    hardware = re.sub(r"[^a-z0-9]+", "", name.casefold())
     out = chosen.out or RESULTS / f"sampled_softmax_{hardware}_{date.today().isoformat()}.json"
     settings = {key: getattr(chosen, key) for key in ("data", "form", "rank", "epochs", "batch", "n3")}
     rows = _rows_of(out, settings)

@@ -15,10 +15,10 @@ import numpy as np
 from script_words import parser
 
 from conjoin.algebra.notation import SYMBOLS
+from conjoin.bench.results import latest
 from conjoin.report.stats import holm
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "bench" / "results" / "maps_2cores_2026-11-15.json"
 PAGE = ROOT / "docs" / "maps.md"
 METHODS = {"embedding": "the embedding itself", "pca": "PCA", "umap": "UMAP", "pacmap": "PaCMAP"}
 MEASURES = {
@@ -82,8 +82,17 @@ def paired(report: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def page(report: dict[str, Any]) -> str:
-    """The whole page."""
+def measured() -> Path:
+    """The newest file that bench/maps.py wrote on two cores."""
+    file = latest(ROOT / "bench" / "results", "maps_2cores")
+    if file is None:
+        raise SystemExit("bench/results has no maps_2cores_<date>.json: python bench/maps.py writes one")
+    return file
+
+
+def page(file: Path) -> str:
+    """The whole page, from a file of measurements."""
+    report = json.loads(file.read_text(encoding="utf-8"))
     tests = paired(report)
     seeds = len({row["seed"] for row in report["rows"]})
     on_maps = [one for one in tests if one["method"] in ("umap", "pacmap")]
@@ -92,7 +101,7 @@ def page(report: dict[str, Any]) -> str:
     lines = [
         "# Do tied embeddings make better maps?",
         "",
-        f"<!-- written by scripts/write_maps_doc.py from {RESULTS.relative_to(ROOT).as_posix()} -->",
+        f"<!-- written by scripts/write_maps_doc.py from {file.relative_to(ROOT).as_posix()} -->",
         "",
         *_answer(tests, sum(not math.isnan(one["p"]) for one in tests)),
         "",
@@ -192,4 +201,4 @@ def _p(p: float) -> str:
 
 if __name__ == "__main__":
     parser(__doc__).parse_args()
-    PAGE.write_text(page(json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8")
+    PAGE.write_text(page(measured()), encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -44,8 +43,7 @@ def test_commands_fill_their_block_and_a_failing_one_stops(tmp_path: Path) -> No
 
 def test_the_page_about_maps_is_that_of_the_results() -> None:
     pytest.importorskip("scipy", reason="tests of differences need SciPy: pip install 'conjoin[study]'")
-    report = json.loads(write_maps_doc.RESULTS.read_text(encoding="utf-8"))
     text = write_maps_doc.PAGE.read_text(encoding="utf-8")
-    assert write_maps_doc.page(report) == text, "run `python scripts/write_maps_doc.py`"
+    assert write_maps_doc.page(write_maps_doc.measured()) == text, "run `python scripts/write_maps_doc.py`"
     for image in re.findall(r"\]\((images/[^)]+)\)", text):
         assert (ROOT / "docs" / image).is_file()
