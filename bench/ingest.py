@@ -51,9 +51,10 @@ def measure(file: Path, graph: Path, *, memory: str, threads: int) -> dict[str, 
             time.sleep(EVERY)
         seconds = time.perf_counter() - start
         assert work.stdout is not None
-        told = json.loads(work.stdout.read())
+        said = work.stdout.read()
     if work.returncode:
         sys.exit(work.returncode)
+    told = json.loads(said)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     opened = time.perf_counter()
     script = "import sys, conjoin; print(len(conjoin.load(sys.argv[1]).train))"

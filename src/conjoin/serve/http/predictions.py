@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from conjoin.graph.graph import PLACES
+from conjoin.graph.graph import PLACES, Vocabulary
 from conjoin.serve.given import all_words, untrained
 from conjoin.serve.http import limits, shapes
 from conjoin.serve.http.asking import Asked
@@ -20,69 +21,29 @@ def prediction_routes(shelf: Shelf) -> APIRouter:
     """The routes, bound to the open runs."""
     router = APIRouter(tags=["predictions"])
 
-    async def ask_all(
-        run: OpenRun, parts: list[shapes.QuestionPart], wanted: shapes.OneQuestion | shapes.ManyQuestions
-    ) -> list[dict[str, Any]]:
-        if len(parts) * wanted.k > limits.ANSWERS:
-            raise Refusal(422, f"{len(parts)} questions with k = {wanted.k} are more than {limits.ANSWERS} answers")
-        vocabularies = {"head": run.graph.entities, "relation": run.graph.relations, "tail": run.graph.entities}
-        questions, found = [], []
-        chosen: dict[str, tuple[str, ...]] = {}
-        for part in parts:
-            ids: dict[str, int | None] = {}
-            for place in PLACES:
-                word = getattr(part, place)
-                ids[place] = None if word in (None, UNKNOWN) else await shelf.find(vocabularies[place], word)
-            unknowns = [place for place in PLACES if ids[place] is None]
-            if len(unknowns) != 1:
-                reason = f"a question has exactly one unknown, this one has {len(unknowns)}"
-                raise Refusal(400, reason, "leave out one of head, relation, tail, or write ?")
-            [asked] = unknowns
-            if wanted.candidates is not None and asked not in chosen:
-                vocabulary = vocabularies[asked]
-                places = {await shelf.find(vocabulary, word) for word in wanted.candidates}
-                chosen[asked] = tuple(vocabulary.names[i] for i in sorted(places))
-            words = {p: None if (i := ids[p]) is None else vocabularies[p].names[i] for p in PLACES}
-            questions.append(Asked(**words, k=wanted.k, only_new=wanted.only_new, candidates=chosen.get(asked)))
-            named = {p: None if (i := ids[p]) is None else run.named(vocabularies[p], i) for p in PLACES}
-            found.append({"asked": asked, "question": named})
-        answered = await run.batcher.submit(questions)
-        return [
-            {**about, "answers": list(map(vars, best)), "untrained": [run.named(*one) for one in strange]}
-            for about, (best, strange) in zip(found, answered, strict=True)
-        ]
-
-    async def score_all(run: OpenRun, parts: list[shapes.TriplePart]) -> dict[str, Any]:
-        entities, relations = run.graph.entities, run.graph.relations
-        triples = []
-        for part in parts:
-            h, t = await shelf.find(entities, part.head), await shelf.find(entities, part.tail)
-            triples.append((h, await shelf.find(relations, part.relation), t))
-        return await shelf.in_thread(_judged, run, triples)
-
     @router.get("/ask", response_model=shapes.OneResult, summary="Ask one question with one unknown")
     async def ask(wanted: Annotated[shapes.OneQuestion, Query()]) -> Reply:
         began = time.perf_counter()
         run = shelf[wanted.run]
         part = shapes.QuestionPart(head=wanted.head, relation=wanted.relation, tail=wanted.tail)
-        [result] = await ask_all(run, [part], wanted)
+        [result] = await _asked(shelf, run, [part], wanted)
         return Reply({"run": run.name, "seconds": time.perf_counter() - began, **result})
 
     @router.post("/ask", response_model=shapes.ManyResults, summary="Ask many questions")
     async def ask_many(wanted: shapes.ManyQuestions) -> Reply:
         began = time.perf_counter()
         run = shelf[wanted.run]
-        results = await ask_all(run, wanted.questions, wanted)
+        results = await _asked(shelf, run, wanted.questions, wanted)
         return Reply({"run": run.name, "seconds": time.perf_counter() - began, "results": results})
 
     @router.get("/score", response_model=shapes.Scores, summary="Score one fact")
     async def score(wanted: Annotated[shapes.OneTriple, Query()]) -> Reply:
         part = shapes.TriplePart(head=wanted.head, relation=wanted.relation, tail=wanted.tail)
-        return Reply(await score_all(shelf[wanted.run], [part]))
+        return Reply(await _scored(shelf, shelf[wanted.run], [part]))
 
     @router.post("/score", response_model=shapes.Scores, summary="Score many facts")
     async def score_many(wanted: shapes.ManyTriples) -> Reply:
-        return Reply(await score_all(shelf[wanted.run], wanted.triples))
+        return Reply(await _scored(shelf, shelf[wanted.run], wanted.triples))
 
     async def alike(wanted: shapes.LikeThis) -> Reply:
         run = shelf[wanted.run]
@@ -100,6 +61,52 @@ def prediction_routes(shelf: Shelf) -> APIRouter:
         return await alike(wanted)
 
     return router
+
+
+async def _asked(
+    shelf: Shelf, run: OpenRun, parts: list[shapes.QuestionPart], wanted: shapes.OneQuestion | shapes.ManyQuestions
+) -> list[dict[str, Any]]:
+    """The questions with their answers, from one submission."""
+    if len(parts) * wanted.k > limits.ANSWERS:
+        raise Refusal(422, f"{len(parts)} questions with k = {wanted.k} are more than {limits.ANSWERS} answers")
+    vocabularies = {"head": run.graph.entities, "relation": run.graph.relations, "tail": run.graph.entities}
+    questions, found = [], []
+    chosen: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        ids = await _ids(shelf, vocabularies, part)
+        [asked] = vocabularies.keys() - ids.keys()
+        if wanted.candidates is not None and asked not in chosen:
+            vocabulary = vocabularies[asked]
+            places = {await shelf.find(vocabulary, word) for word in wanted.candidates}
+            chosen[asked] = tuple(vocabulary.names[i] for i in sorted(places))
+        named = {place: run.named(vocabularies[place], i) for place, i in ids.items()}
+        words = {place: named[place]["name"] if place in named else None for place in PLACES}
+        questions.append(Asked(**words, k=wanted.k, only_new=wanted.only_new, candidates=chosen.get(asked)))
+        found.append({"asked": asked, "question": {place: named.get(place) for place in PLACES}})
+    answered = await run.batcher.submit(questions)
+    return [
+        {**about, "answers": list(map(vars, best)), "untrained": [run.named(*one) for one in strange]}
+        for about, (best, strange) in zip(found, answered, strict=True)
+    ]
+
+
+async def _ids(shelf: Shelf, vocabularies: Mapping[str, Vocabulary], part: shapes.QuestionPart) -> dict[str, int]:
+    """The two places of a question that are given."""
+    given = {place: word for place in PLACES if (word := getattr(part, place)) not in (None, UNKNOWN)}
+    ids = {place: await shelf.find(vocabularies[place], word) for place, word in given.items()}
+    if len(ids) != 2:
+        reason = f"a question has exactly one unknown, this one has {len(PLACES) - len(ids)}"
+        raise Refusal(400, reason, "leave out one of head, relation, tail, or write ?")
+    return ids
+
+
+async def _scored(shelf: Shelf, run: OpenRun, parts: list[shapes.TriplePart]) -> dict[str, Any]:
+    entities, relations = run.graph.entities, run.graph.relations
+    triples = []
+    for part in parts:
+        h, t = await shelf.find(entities, part.head), await shelf.find(entities, part.tail)
+        triples.append((h, await shelf.find(relations, part.relation), t))
+    return await shelf.in_thread(_judged, run, triples)
 
 
 def _judged(run: OpenRun, triples: list[tuple[int, int, int]]) -> dict[str, Any]:
