@@ -8,12 +8,13 @@ from results_ablations import RETUNED, TIED
 from results_cells import ELSEWHERE, datasets_of, printed_cells
 from results_contrast import Evidence
 from results_costs import PAIRS, PUBLISHED_SAVING, bench_pair, beyond_scatter, percent, share_saved, spread
+from script_words import rewritten
 
 from conjoin.report.printing import signed
 from conjoin.report.stats import one_digit
 
 TOLD = re.compile(r"^- \*\*Bytes.*?(?=^- \*\*How sure)", re.DOTALL | re.MULTILINE)
-SHOWN = re.compile(r"(?<=<!-- results: what sharing saves -->\n).*?(?=<!-- /results -->)", re.DOTALL)
+BEGIN, END = "<!-- results: what sharing saves -->", "<!-- /results -->"
 
 
 def what_sharing_saves(evidence: Evidence) -> list[str]:
@@ -57,7 +58,9 @@ def _share(count: int, of: int) -> str:
 def renewed(readme: str, page: str) -> str:
     """README with its lines on what sharing saves as they stand on the page of results."""
     told = TOLD.search(page)
-    return SHOWN.sub(lambda _: told[0] if told else "", readme)
+    if told is None:
+        raise SystemExit("the page of results does not tell what sharing saves")
+    return rewritten(readme, told[0], begin=BEGIN, end=END)
 
 
 def _differences(evidence: Evidence, a: str, b: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from script_words import parser
+from script_words import parser, rewritten
 
 from conjoin.graph.named.catalogue import Dataset, catalogue
 
@@ -37,9 +37,7 @@ def origins_markdown() -> str:
 
 def updated(document: str) -> str:
     """The document with the generated part written anew."""
-    before, _, rest = document.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{datasets_table_markdown()}\n\n{origins_markdown()}\n{END}{after}"
+    return rewritten(document, f"{datasets_table_markdown()}\n\n{origins_markdown()}\n", begin=BEGIN, end=END)
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from script_words import parser
+from script_words import parser, rewritten
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
@@ -51,9 +51,7 @@ def _shown(value: Any) -> str:
 
 def with_counts(text: str) -> str:
     """The page with its table as the counts are now."""
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n{table()}\n{END}{tail}"
+    return rewritten(text, f"{table()}\n", begin=BEGIN, end=END)
 
 
 def main() -> None:

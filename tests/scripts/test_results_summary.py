@@ -41,3 +41,14 @@ def test_readme_gets_the_lines_of_the_page(place: Path) -> None:
     lines = renewed(before, page).splitlines()
     assert lines[:2] + lines[-2:] == ["a", "<!-- results: what sharing saves -->", "<!-- /results -->", "b"]
     assert [line[:6] for line in lines if line.startswith("- ")] == ["- **By", "- **Ti", "- **Qu", "- **In"]
+
+
+@pytest.mark.parametrize("readme", ["without marks\n", "a\n<!-- results: what sharing saves -->\nnever ends\n"])
+def test_a_readme_without_its_marks_is_told(place: Path, readme: str) -> None:
+    with pytest.raises(SystemExit, match="no part between"):
+        renewed(readme, write_results.page(place))
+
+
+def test_a_page_without_the_lines_empties_nothing() -> None:
+    with pytest.raises(SystemExit, match="does not tell what sharing saves"):
+        renewed("<!-- results: what sharing saves -->\nold\n<!-- /results -->\n", "# Results\n")
