@@ -45,6 +45,17 @@ def reciprocal_rank(predictor: Predictor) -> float:
     return float(np.mean([1 / line.rank for line in predictor.score(ASKED)]))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "folded"), [(torch.float64, torch.float64), (torch.bfloat16, torch.float32)], ids=str
+)
+def test_models_of_other_precisions_are_folded_into(dtype: torch.dtype, folded: torch.dtype) -> None:
+    known = Predictor(conjoin.Model("complex", GRAPH.n_entities, GRAPH.n_relations, rank=4, dtype=dtype), GRAPH)
+    grown = fold_in(known, NEW, steps=2)
+    places = torch.tensor([grown.graph.entities.index[name] for name in GRAPH.entities.names])
+    assert grown.model.entities.weight.dtype == grown.model.relations.dtype == folded
+    assert torch.equal(grown.model.entities.weight[places], known.model.entities.weight.to(folded))
+
+
 def test_inference_mode_plays_no_part(run: Path) -> None:
     known = open_run(run)
     with torch.inference_mode():

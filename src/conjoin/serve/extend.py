@@ -64,9 +64,13 @@ def row_numbers(vocabulary: Vocabulary, names_of: Vocabulary) -> Ids:
 
 
 def rows_for(predictor: Predictor, graph: Graph, *, seed: int, scale: float) -> dict[str, Tensor]:
-    """Weights for a model of `graph`: rows of the predictor where it has the name, fresh ones elsewhere."""
+    """Weights for a model of `graph`: rows of the predictor where it has the name, fresh ones elsewhere.
+
+    They are float32, or what is more precise in the predictor.
+    """
     old = predictor.model
-    fresh = Model(old.form, graph.n_entities, graph.n_relations, rank=old.rank, seed=seed, scale=scale)
+    dtype = torch.promote_types(old.relations.dtype, torch.float32)
+    fresh = Model(old.form, graph.n_entities, graph.n_relations, rank=old.rank, seed=seed, dtype=dtype, scale=scale)
     entities = row_numbers(graph.entities, predictor.graph.entities)
     relations = row_numbers(graph.relations, predictor.graph.relations)
     if (entities < 0).all() and (relations < 0).all():
@@ -77,7 +81,7 @@ def rows_for(predictor: Predictor, graph: Graph, *, seed: int, scale: float) -> 
     weights = fresh.state_dict()
     for name, places in (("entities.weight", entities), ("relations", both_ways)):
         kept = torch.from_numpy(np.flatnonzero(places >= 0))
-        weights[name][torch.from_numpy(places[places >= 0])] = old.state_dict()[name].cpu()[kept]
+        weights[name][torch.from_numpy(places[places >= 0])] = old.state_dict()[name].cpu()[kept].to(dtype)
     return weights
 
 

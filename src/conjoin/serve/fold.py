@@ -53,9 +53,10 @@ def fold_in(
     """
     graph = extend(predictor.graph, facts, labels=labels)
     chosen = recipe or (predictor.settings.recipe if predictor.settings else Recipe())
-    device = predictor.model.device
+    old = predictor.model
     weights = rows_for(predictor, graph, seed=seed, scale=chosen.initial_scale)
-    model = Model(predictor.model.form, graph.n_entities, graph.n_relations, rank=predictor.model.rank, device=device)
+    dtype = weights["relations"].dtype
+    model = Model(old.form, graph.n_entities, graph.n_relations, rank=old.rank, dtype=dtype, device=old.device)
     model.load_state_dict(weights)
     model.requires_grad_(requires_grad=False)
     known = predictor.graph.entities.index
