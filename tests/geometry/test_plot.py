@@ -47,5 +47,8 @@ def test_which_files_are_meant(tmp_path: Path) -> None:
     assert {kind: path.name for kind, path in files_for(Path("a/v1.5")).items()}["svg"] == "v1.5.svg"
     with pytest.raises(UsageError, match="png, svg, pdf, html"):
         files_for(Path("figure.jpeg"))
+    for folder in (".", "..", "/"):
+        with pytest.raises(UsageError, match="names no file"):
+            files_for(Path(folder))
     write(tmp_path / "new" / "x.svg", b"<svg/>")
     assert (tmp_path / "new" / "x.svg").read_bytes() == b"<svg/>"

@@ -81,6 +81,8 @@ def written(figure: Figure, kind: str) -> bytes:
 
 def files_for(out: Path) -> dict[str, Path]:
     """Which files `-o` means: the one that its ending names, or all formats beside each other."""
+    if out.name in ("", ".."):
+        raise UsageError(f"{out} names no file: write to one, such as {out / 'figure.png'}")
     ending = out.suffix.lower().removeprefix(".")
     if ending in FORMATS:
         return {ending: out}
