@@ -76,6 +76,7 @@ def test_public_names() -> None:
         "Model",
         "Predictor",
         "Ranks",
+        "ReadOptions",
         "Recipe",
         "Run",
         "__version__",

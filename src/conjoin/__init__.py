@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from conjoin.algebra.notation import FORMS as FORMS
     from conjoin.algebra.notation import form as form
     from conjoin.errors import ConjoinError as ConjoinError
+    from conjoin.graph.files.report import ReadOptions as ReadOptions
     from conjoin.graph.graph import Graph as Graph
     from conjoin.graph.named.datasets import load as load
     from conjoin.learn.recipe import Recipe as Recipe
@@ -46,6 +47,7 @@ _HOME = {
     "Model": "model.model.Model",
     "Predictor": "serve.predictor.Predictor",
     "Ranks": "ranking.ranks.Ranks",
+    "ReadOptions": "graph.files.report.ReadOptions",
     "Recipe": "learn.recipe.Recipe",
     "Run": "study.run.Run",
     "execute": "study.execute.execute",
@@ -65,6 +67,7 @@ __all__ = [
     "Model",
     "Predictor",
     "Ranks",
+    "ReadOptions",
     "Recipe",
     "Run",
     "__version__",

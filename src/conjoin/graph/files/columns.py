@@ -41,7 +41,8 @@ BESIDE = {"weight", "score", "confidence", "probability", "count", "timestamp", 
 """What a column holds that is never one of the three."""
 ENDING = re.compile(r"[ _-]?(id|name|uri|iri)$")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-CHOOSE = "choose three with columns=(...) (--columns subject,verb,object)"
+CHOOSE = "choose three with ReadOptions(columns=(...)) (--columns subject,verb,object)"
+SAY_WHICH = "say which are head, relation and tail with ReadOptions(columns=(...)) (--columns 0,2,1)"
 DELIMITERS = ",;\t|"
 
 TABLES = ("TSV", "CSV", "Parquet")
@@ -133,7 +134,7 @@ def doubts(
         return ()
     return (
         f"{n_relations:,} relations in {facts:,} facts with {heads:,} heads and {tails:,} tails: do the columns "
-        "stand in another order? If so, say which are head, relation and tail with columns=(...) (--columns 0,2,1)",
+        f"stand in another order? If so, {SAY_WHICH}",
     )
 
 
@@ -146,7 +147,7 @@ def _linked(relations: Sequence[str], heads: Iterable[str]) -> str:
     return (
         f"every tail is a number, and {shared:,} of the {len(relations):,} relations are heads too: are these source, "
         "target and weight? A fact has a relation between its two ends, such as Ann,knows,Bob: put that in place of "
-        "the weight, and say which columns are head, relation and tail with columns=(...) (--columns 0,2,1)"
+        f"the weight, and {SAY_WHICH}"
     )
 
 
@@ -226,4 +227,6 @@ def other_delimiter(line: str) -> str:
     """What else may separate the cells of a line that has only one."""
     likely = " " if line.count(" ") == 2 and not any(map(line.count, DELIMITERS)) else max(DELIMITERS, key=line.count)
     count = line.count(likely) + 1
-    return f" With {likely!r} it has {count}: try delimiter={likely!r} (--delimiter {likely!r})" if count >= 3 else ""
+    if count < 3:
+        return ""
+    return f" With {likely!r} it has {count}: try ReadOptions(delimiter={likely!r}) (--delimiter {likely!r})"

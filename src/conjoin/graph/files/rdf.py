@@ -194,7 +194,7 @@ def read_turtle(stream: BinaryIO, sink: Sink, scope: str) -> None:
         reason = "bad UTF-8" if "Invalid UTF-8" in str(error) else "broken RDF"
         raise GraphError(
             f"{sink.file}:{error.lineno}: {reason}: {_complaint(error)}. A broken statement of Turtle cannot be "
-            "skipped safely, with on_error='skip' neither: mend it, or convert the file to N-Triples."
+            "skipped safely, with ReadOptions(on_error='skip') neither: mend it, or convert the file to N-Triples."
         ) from error
     except MemoryError as error:
         raise GraphError(f"{sink.file}: near line {sink.lines}: {_complaint(error)}") from error

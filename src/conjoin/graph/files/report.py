@@ -15,7 +15,7 @@ SAMPLES = 1000
 """Bad lines that are kept, each with its place and reason; of more only the number is known."""
 ENOUGH = 10
 """Facts that a file has at least before its first line can stand out, unless that has words of a header."""
-HOW_TO_SKIP = "Mend the line, or skip and count such lines with on_error='skip' (--on-error skip)."
+HOW_TO_SKIP = "Mend the line, or skip and count such lines with ReadOptions(on_error='skip') (--on-error skip)."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +31,14 @@ class ReadOptions:
     delimiter    one character; None is a tab in .tsv and .txt, a comma in .csv. Quotes mean something in .csv only.
     literals     RDF literals as objects: 'drop' them with a count, or 'keep' them as entities.
     blank_nodes  triples with RDF blank nodes: 'keep', or 'drop' them with a count.
+
+    >>> from pathlib import Path
+    >>> import conjoin
+    >>> _ = Path("needs.csv").write_text("package,kind,of,version\\nweb,needs,net,^1.2\\nnet,needs\\n")
+    >>> options = ReadOptions(columns=("package", "kind", "of"), on_error="skip")
+    >>> graph = conjoin.load("needs.csv", options=options)
+    >>> graph, graph.bad_lines
+    (Graph(needs: 2 entities, 1 relations, 1 / 0 / 0 triples), ('needs.csv:3: wrong number of columns: ...',))
     """
 
     on_error: OnError = "stop"
@@ -133,7 +141,7 @@ class ReadReport:
             names = ", ".join(self.like_a_header)
             said.append(
                 f"its first line ({names}) was read as a fact, but none of its names occurs again: "
-                "if it names the columns, say so with header=True (--header)"
+                "if it names the columns, say so with ReadOptions(header=True) (--header)"
             )
         if self.problems:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in self.problems.items())

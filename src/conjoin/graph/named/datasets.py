@@ -63,8 +63,9 @@ def load(
     """The graph of a dataset's name, of a folder with train, valid and test, of one file, or a planted one.
 
     A name wins over a folder of that name in the current folder, which `./name` reaches. A dataset that is not here
-    is downloaded unless `fetch` is false. `options` say how one's own files are written, `split` what becomes of one
-    file (by default a leak-aware twentieth each for valid and test); a dataset needs neither. A text such as
+    is downloaded unless `fetch` is false. `options` (`conjoin.ReadOptions`) say how one's own files are written,
+    `split` what becomes of one file (by default a leak-aware twentieth each for valid and test); a dataset needs
+    neither. What was skipped, dropped or guessed is told in the `notes` of the graph. A text such as
     `synthetic:dihedral(entities=120)` names a graph with known patterns (synthetic.py).
 
     >>> graph = load("atlas")
