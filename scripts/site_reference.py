@@ -16,6 +16,7 @@ FURTHER = (
     "conjoin.graph.survey.survey",
     "conjoin.graph.portrait.portray",
     "conjoin.graph.synthetic.plant",
+    "conjoin.learn.presets.settings_for",
     "conjoin.serve.predictor.Question",
     "conjoin.serve.compare.compare",
     "conjoin.serve.explain.explain",

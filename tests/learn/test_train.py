@@ -20,6 +20,7 @@ from conjoin.errors import Diverged, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.graph.named.datasets import load
 from conjoin.learn.objective import loss
+from conjoin.learn.presets import settings_for
 from conjoin.learn.recipe import OPTIMIZERS, Optimizer, Recipe
 from conjoin.learn.train import Epoch, train
 from conjoin.model.model import Model
@@ -333,3 +334,10 @@ def test_progress_is_told_batch_by_batch() -> None:
     list(train(fresh(), GRAPH, Recipe(epochs=2, batch=50, validate_every=2), track=track))
     assert [(what, total) for what, total, _ in seen] == [("epoch 1", 4), ("epoch 2", 4), ("rank valid", 1)]
     assert all(total == passed for _, total, passed in seen)
+
+
+def test_without_a_recipe_the_settings_are_those_that_the_command_line_takes_for_the_graph() -> None:
+    model = fresh()
+    training = train(model, GRAPH)
+    assert training.recipe == Recipe.from_mapping(settings_for(GRAPH, model.form))
+    assert training.recipe != Recipe()

@@ -8,6 +8,7 @@ from importlib import resources
 from typing import Any
 
 from conjoin.algebra.forms import FiveStar, Form
+from conjoin.algebra.notation import parse
 from conjoin.errors import UnknownName, unknown
 from conjoin.graph.graph import Graph
 
@@ -37,11 +38,19 @@ def _presets() -> dict[str, Any]:
     return tomllib.loads(resources.files("conjoin.learn").joinpath("presets.toml").read_text(encoding="utf-8"))
 
 
-def settings_for(graph: Graph, form: Form, *, named: str | None = None) -> dict[str, Any]:
-    """Settings for a graph: the usual ones, over them those of the preset `named`."""
+def settings_for(graph: Graph, form: Form | str, *, named: str | None = None) -> dict[str, Any]:
+    """The settings that `conjoin train` takes for a graph, over them those of the preset `named`, its rank too.
+
+    >>> from conjoin.learn.recipe import Recipe
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")])
+    >>> settings_for(graph, "complex")
+    {'epochs': 50, 'batch': 100, 'n3': 0.05}
+    >>> Recipe.from_mapping(settings_for(graph, "complex") | {"epochs": 20}).n3
+    0.05
+    """
     settings: dict[str, Any] = {"epochs": 50, "batch": usual_batch(2 * len(graph.train)), "n3": usual_n3(graph)}
     if named:
-        settings |= preset(named, graph.name.casefold(), form)
+        settings |= preset(named, graph.name.casefold(), form if isinstance(form, Form) else parse(form))
     return settings
 
 

@@ -39,7 +39,8 @@ class Recipe:
     `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch. `initial_scale` is for the model
     of a run (`execute`); a `Model` made by hand has its own `scale`. With `validate_every` > 0 the validation split is
     ranked every so many epochs and the best weights are kept beside the last; `patience` > 0 stops after so many
-    validations without a better MRR.
+    validations without a better MRR. The defaults are the same for every graph and fit none in particular: what suits
+    one is said by `conjoin.learn.presets.settings_for`, as `conjoin train` takes it.
 
     >>> Recipe(epochs=50, n3=0.05).lr
     0.1

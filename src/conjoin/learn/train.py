@@ -17,6 +17,7 @@ from conjoin.device import matmul_precision, synchronize, threads_for
 from conjoin.errors import Diverged, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.negatives import Negatives
+from conjoin.learn.presets import settings_for
 from conjoin.learn.questions import Questions
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step
@@ -217,9 +218,20 @@ def train(
 ) -> Training:
     """Train `model` in place; each step of the iterator is one epoch. `seed` draws the order of the examples.
 
+    Without a recipe the settings are those of `conjoin train` for this graph (`conjoin.learn.presets.settings_for`),
+    in float32. The model ends with the weights of the last epoch; a recipe with `validate_every` leaves the best ones
+    on valid in `best_weights` of what is returned.
+
     >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
     >>> model = Model("complex-conj", graph.n_entities, graph.n_relations, rank=4)
     >>> [epoch.number for epoch in train(model, graph, Recipe(epochs=2))]
     [1, 2]
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")])
+    >>> model = Model("complex-conj", graph.n_entities, graph.n_relations, rank=4)
+    >>> training = train(model, graph, Recipe(epochs=4, validate_every=1))
+    >>> epochs = list(training)
+    >>> model.load_state_dict(training.best_weights)
+    <All keys matched successfully>
     """
-    return Training(model, graph, recipe or Recipe(), seed=seed, track=track)
+    chosen = recipe or Recipe.from_mapping(settings_for(graph, model.form))
+    return Training(model, graph, chosen, seed=seed, track=track)
