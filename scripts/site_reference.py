@@ -24,6 +24,7 @@ FURTHER = (
     "conjoin.serve.calibrate.calibrate",
     "conjoin.serve.fold.fold_in",
     "conjoin.serve.export.export",
+    "conjoin.serve.keep.keep_as_run",
     "conjoin.report.stats.welch",
     "conjoin.report.stats.holm",
     "conjoin.report.stats.paired",

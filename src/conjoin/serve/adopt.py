@@ -16,14 +16,12 @@ import torch
 
 from conjoin.errors import GraphError, RunError, UsageError
 from conjoin.graph.graph import SPLITS, Graph, Ids, Split, Vocabulary
-from conjoin.learn.recipe import Recipe
 from conjoin.model.model import Model
 from conjoin.progress import Track, silent
 from conjoin.serve import with_pykeen
-from conjoin.serve.keep import keep
+from conjoin.serve.keep import keep_as_run
 from conjoin.serve.predictor import Predictor
 from conjoin.study.folder import RunFolder
-from conjoin.study.run import Run
 
 FORM = "complex"
 HOW = "python -m venv pykeen; pykeen/bin/pip install torch pykeen"
@@ -137,18 +135,8 @@ def import_pykeen(
     if kept.exists or kept.finished:
         raise RunError(f"{kept.path} holds a run: import into another folder")
     weights, about = read_pykeen(Path(source), python=Path(python))
-    predictor = adopt(weights, graph)
-    model, epochs = predictor.model, max(1, about["epochs"])
     origin = f"PyKEEN {about['version']}"
-    run = Run.of(predictor.graph, FORM, rank=model.rank, recipe=Recipe(epochs=epochs), origin=origin)
-    costs = {
-        **dict.fromkeys(("seconds_per_epoch", "seconds_last_epoch", "seconds_total", "peak_bytes")),
-        "epochs": epochs,
-        "parameters": model.n_parameters,
-        "relation_parameters": model.n_relation_parameters,
-        "relation_bytes": model.n_relation_parameters * model.relations.element_size(),
-    }
-    return keep(predictor, kept, run=run, costs=costs, track=track)
+    return keep_as_run(adopt(weights, graph), out, origin=origin, epochs=max(1, about["epochs"]), track=track)
 
 
 def read_pykeen(source: Path, *, python: Path) -> tuple[ComplExWeights, dict[str, Any]]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from conjoin import __version__
 from conjoin.device import describe
+from conjoin.errors import RunError, UsageError
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import HELD_OUT
+from conjoin.learn.recipe import Recipe
 from conjoin.learn.weights import save_tensors
 from conjoin.progress import Track, silent
 from conjoin.ranking.rank import rank
@@ -16,6 +19,34 @@ from conjoin.serve.predictor import Predictor
 from conjoin.study.execute import finite
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
+
+
+def keep_as_run(predictor: Predictor, out: str | Path, *, origin: str, epochs: int, track: Track = silent) -> RunFolder:
+    """Keep a model that was trained elsewhere, as by a loop of your own, so that every verb takes it as a run.
+
+    `origin` says in words where its numbers come from: it stands for the settings, which nobody knows here.
+
+    >>> import conjoin
+    >>> graph = conjoin.Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], None, [("c", "r", "a")])
+    >>> mine = Predictor(conjoin.Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
+    >>> kept = keep_as_run(mine, "runs/own-loss", origin="binary cross-entropy", epochs=5)
+    >>> conjoin.open("runs/own-loss").ask("a", "r") == mine.ask("a", "r")
+    True
+    """
+    kept, model = RunFolder(Path(out)), predictor.model
+    if kept.exists or kept.finished:
+        raise RunError(f"{kept.path} holds a run: keep it in another folder")
+    if not origin.strip():
+        raise UsageError("the origin of a model that was not trained here is told in words, such as 'margin loss'")
+    run = Run.of(predictor.graph, model.form, rank=model.rank, recipe=Recipe(epochs=epochs), origin=origin)
+    costs = {
+        **dict.fromkeys(("seconds_per_epoch", "seconds_last_epoch", "seconds_total", "peak_bytes")),
+        "epochs": epochs,
+        "parameters": model.n_parameters,
+        "relation_parameters": model.n_relation_parameters,
+        "relation_bytes": model.n_relation_parameters * model.relations.element_size(),
+    }
+    return keep(predictor, kept, run=run, costs=costs, track=track)
 
 
 def keep(

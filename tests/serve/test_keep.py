@@ -1,0 +1,56 @@
+"""A model that a loop of one's own trained becomes a run like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import conjoin
+from conjoin.errors import FormError, RunError, UsageError
+from conjoin.graph.graph import Graph
+from conjoin.model.model import Model
+from conjoin.serve.keep import keep_as_run
+from conjoin.serve.predictor import Predictor
+
+GRAPH = Graph.from_triples(
+    [("a", "r", "b"), ("b", "r", "c"), ("c", "s", "a"), ("d", "s", "b")], [("a", "r", "c")], [("c", "s", "b")]
+)
+
+
+def own(form: str = "5star-conj") -> Predictor:
+    return Predictor(Model(form, GRAPH.n_entities, GRAPH.n_relations, rank=4, scale=1.0), GRAPH)
+
+
+def test_what_was_kept_answers_and_ranks_as_before(tmp_path: Path) -> None:
+    mine = own()
+    kept = keep_as_run(mine, tmp_path / "run", origin="binary cross-entropy", epochs=3)
+    opened = conjoin.open(tmp_path / "run")
+    assert opened.ask("a", "r") == mine.ask("a", "r")
+    assert kept.result["test"]["mrr"] == conjoin.rank(mine.model, GRAPH, "test").mrr() == kept.ranks("test").mrr()
+    assert (kept.run.origin, kept.result["epochs"]) == ("binary cross-entropy", 3)
+    assert kept.result["parameters"] == mine.model.n_parameters
+
+
+def test_another_origin_is_another_run(tmp_path: Path) -> None:
+    first, second = (keep_as_run(own(), tmp_path / loss, origin=loss, epochs=1) for loss in ("margin", "bce"))
+    assert first.run.id != second.run.id
+
+
+def test_no_run_is_overwritten_and_none_is_without_origin(tmp_path: Path) -> None:
+    keep_as_run(own(), tmp_path / "run", origin="margin", epochs=1)
+    with pytest.raises(RunError, match="holds a run: keep it in another folder"):
+        keep_as_run(own(), tmp_path / "run", origin="margin", epochs=1)
+    with pytest.raises(UsageError, match="origin"):
+        keep_as_run(own(), tmp_path / "other", origin=" ", epochs=1)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_form_that_no_text_leads_back_to_is_refused(tmp_path: Path) -> None:
+    class Unknown(type(conjoin.form("complex"))):  # type: ignore[misc]
+        pass
+
+    model = Model(Unknown(), GRAPH.n_entities, GRAPH.n_relations, rank=4)
+    with pytest.raises(FormError, match="entry point"):
+        keep_as_run(Predictor(model, GRAPH), tmp_path / "run", origin="margin", epochs=1)
+    assert not (tmp_path / "run").exists()
