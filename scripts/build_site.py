@@ -23,7 +23,7 @@ from script_words import parser
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 NAVIGATION: dict[str, tuple[str, ...]] = {
-    "Start": ("index.md", "start.md", "own-graph.md", "examples.md", "coming-from.md"),
+    "Start": ("index.md", "start.md", "own-graph.md", "python.md", "examples.md", "coming-from.md"),
     "Use": ("asking.md", "calibration.md", "mining.md", "explanations.md", "folding.md", "explorer.md", "service.md"),
     "Data": ("atlas.md", "datasets.md", "ingest.md", "plan.md", "scale.md"),
     "Understand": ("mathematics.md", "gallery.md", "patterns.md", "ties.md", "maps.md"),

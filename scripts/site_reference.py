@@ -13,20 +13,33 @@ import conjoin
 
 FURTHER = (
     "conjoin.graph.split.split_graph",
+    "conjoin.graph.split.write_split",
     "conjoin.graph.survey.survey",
     "conjoin.graph.portrait.portray",
     "conjoin.graph.synthetic.plant",
     "conjoin.learn.presets.settings_for",
+    "conjoin.learn.search.Search",
+    "conjoin.learn.tune.tune",
+    "conjoin.learn.tune.best",
+    "conjoin.study.execute.Conduct",
     "conjoin.serve.predictor.Question",
     "conjoin.serve.compare.compare",
     "conjoin.serve.explain.explain",
     "conjoin.serve.mine.mine",
+    "conjoin.serve.mine.write_mined",
     "conjoin.serve.calibrate.calibrate",
+    "conjoin.serve.calibration.write_calibration",
     "conjoin.serve.fold.fold_in",
+    "conjoin.serve.fold.fold_run",
     "conjoin.serve.export.export",
     "conjoin.serve.keep.keep_as_run",
+    "conjoin.serve.adopt.ComplExWeights",
+    "conjoin.serve.adopt.adopt",
+    "conjoin.report.stats.Moments",
     "conjoin.report.stats.welch",
     "conjoin.report.stats.holm",
+    "conjoin.report.stats.h_p",
+    "conjoin.report.stats.Answers",
     "conjoin.report.stats.paired",
 )
 """What is public besides the names of `conjoin` itself: what the guides use. Everything else may change any day."""
@@ -53,10 +66,13 @@ class Name:
         if not inspect.isclass(self.value):
             return {}
         kinds = (property, cached_property, classmethod, staticmethod)
+        fields = getattr(self.value, "__dataclass_fields__", {})
         return {
             name: value
             for name, value in vars(self.value).items()
-            if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, kinds))
+            if not name.startswith("_")
+            and name not in fields
+            and (inspect.isfunction(value) or isinstance(value, kinds))
         }
 
 

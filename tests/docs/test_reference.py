@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -16,6 +17,7 @@ import conjoin
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import doc_blocks  # noqa: E402
 import site_reference  # noqa: E402
 from site_reference import Name  # noqa: E402
 
@@ -64,6 +66,24 @@ def test_shapes_are_said_where_arrays_go_in_or_out() -> None:
             if inspect.isfunction(inner) and "Tensor" in str(inspect.signature(inner)):
                 doc = site_reference.own_doc(value)
                 assert re.search(r"\((?:[\w·+ .-]+,)+[\w·+ .-]*\)|rows? ", doc), f"{name.path}.{member}: which shapes?"
+
+
+def test_guides_and_examples_use_public_names_only() -> None:
+    named = {name.path for name in PUBLIC}
+    extending = ROOT / "docs" / "extending.md"  # works inside: forms and readers are made of other parts
+    codes = [(file, file.read_text(encoding="utf-8")) for file in (ROOT / "examples").glob("*.py")]
+    codes += [
+        (page, block.body)
+        for page in doc_blocks.pages()
+        if page != extending
+        for block in doc_blocks.blocks(page)
+        if block.language == "python"
+    ]
+    for file, code in codes:
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("conjoin."):
+                inner = {f"{node.module}.{alias.name}" for alias in node.names} - named
+                assert not inner, f"{file.name} uses {inner}, which the reference does not have"
 
 
 def test_the_pages_name_everything() -> None:

@@ -190,7 +190,7 @@ def test_files(tmp_path: Path, ending: str) -> None:
     facts = list(mine(predictor_of(graph_of()), n=12))
     facts[0] = replace(facts[0], head='a "b", c\td', probability=0.25)
     file = tmp_path / f"mined{ending}"
-    write_mined(file, facts)
+    write_mined(str(file), iter(facts))
     if ending == ".parquet":
         rows = pq.read_table(file).to_pylist()
     else:

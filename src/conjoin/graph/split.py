@@ -84,6 +84,10 @@ def write_split(graph: Graph, folder: AnyPath, *, overwrite: bool = False) -> Wr
     Names that such lines cannot hold turn the files into train.parquet and so on. A new folder appears complete or
     not at all. In a folder that exists, the old split goes first and train arrives last: an interrupted write leaves
     a folder without train, never a mixture of two splits. Other files in it are left alone.
+
+    >>> graph = Graph.from_triples([("a", "r", "b")], [("b", "r", "a")], [("a", "s", "a")])
+    >>> [file.name for file in write_split(graph, "my-graph").files]
+    ['train.txt', 'valid.txt', 'test.txt']
     """
     target = Path(folder).resolve()
     existing = target.is_dir()

@@ -46,7 +46,14 @@ class Search:
 
     `trials` counts those of all processes: the whole grid unless told, and `GUIDED` of a guided search.
     Every trial trains up to `epochs` epochs with the same seed and is ranked on valid every `validate_every`; with
-    `prune` it is cut short where its MRR stays below the median of the others at that epoch.
+    `prune` it is cut short where its MRR stays below the median of the others at that epoch. `storage` is the address
+    of a database: the same search goes on where it was left.
+
+    >>> Search(form="complex-conj", trials=20).wanted
+    20
+    >>> search = Search(form="complex-conj", grid={"rank": (32, 64), "n3": (0.01, 0.05, 0.1)})
+    >>> search.points, search.wanted, search.strategy
+    (6, 6, 'grid-6')
     """
 
     form: str
@@ -90,6 +97,7 @@ class Search:
 
     @property
     def strategy(self) -> str:
+        """What a search of this form is kept under: others do not mix with it."""
         return f"grid-{self.points}" if self.grid else f"tpe-rank-{self.rank}"
 
 

@@ -53,6 +53,11 @@ def tune(
 
     A trial that diverges or does not fit into memory has failed; the search goes on. `stop` is asked between steps:
     once it says so, the trial under way is put back and the search ends with `Stopped`.
+
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")])
+    >>> search = Search(form="complex", rank=4, epochs=1, validate_every=1, trials=2)
+    >>> [attempt.state for attempt in tune(graph, search)]
+    ['complete', 'complete']
     """
     track = stoppable(track, stop)
     _need_optuna()
@@ -81,7 +86,14 @@ def tune(
 
 
 def best(graph: Graph, search: Search) -> Attempt:
-    """The best trial that the storage holds, by whichever process."""
+    """The best trial that the storage holds, by whichever process. Its `epoch` is the one to train to.
+
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")])
+    >>> search = Search(form="complex", rank=4, epochs=1, validate_every=1, trials=1, storage="sqlite:///one.db")
+    >>> attempts = list(tune(graph, search))
+    >>> best(graph, search).settings == attempts[0].settings
+    True
+    """
     _need_optuna()
     done = [trial for trial in _opened(graph, search).get_trials() if trial.state.name == "COMPLETE"]
     if not done:

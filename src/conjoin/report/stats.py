@@ -26,7 +26,11 @@ STEPS = 65
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean, standard deviation (n − 1 below the line; None where one value has none) and number of values."""
+    """Mean, standard deviation (n − 1 below the line; None where one value has none) and number of values.
+
+    >>> Moments.of([0.25, 0.75]).mean, Moments.of([0.5])
+    (0.5, Moments(mean=0.5, sd=None, n=1))
+    """
 
     mean: float
     sd: float | None
@@ -76,7 +80,11 @@ def welch(a: Moments | None, b: Moments | None) -> float | None:
 
 
 def h_p(p: float | None, *, alpha: float = ALPHA) -> str:
-    """As the appendix prints a test: (1, 8e-17), h = 1 where equal means are rejected; '-' where there is no test."""
+    """As the appendix prints a test: (1, 8e-17), h = 1 where equal means are rejected; '-' where there is no test.
+
+    >>> h_p(0.0004), h_p(0.3), h_p(None)
+    ('(1, 4e-4)', '(0, 3e-1)', '-')
+    """
     return "-" if p is None else f"({int(p < alpha)}, {one_digit(p)})"
 
 
@@ -112,7 +120,13 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """How well a model answers: reciprocal ranks (n,) of sorted questions (n, 4) = head, relation, tail, direction."""
+    """How well a model answers: reciprocal ranks (n,) of sorted questions (n, 4) = head, relation, tail, direction.
+
+    >>> column = lambda *numbers: np.array(numbers)
+    >>> ranks = Ranks(column(0, 0), column(1, 1), column(2, 2), column(0, 1), column(0, 3), column(0, 0), column(9, 9))
+    >>> Answers.of([ranks]).reciprocal.tolist()
+    [1.0, 0.25]
+    """
 
     questions: npt.NDArray[np.int64]
     reciprocal: npt.NDArray[np.float64]

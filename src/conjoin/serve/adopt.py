@@ -33,6 +33,9 @@ class ComplExWeights:
 
     `entities` has shape (n, k), complex, row i for entity_names[i]; so have `relations` and `reciprocals`, which
     answer (?, r, t) as (t, r, ?). A model without reciprocal relations has none: conj(r) says the same.
+
+    >>> ComplExWeights(["a", "b"], np.ones((2, 4), complex), ["likes"], np.ones((1, 4), complex)).reciprocals is None
+    True
     """
 
     entity_names: Sequence[str]
@@ -60,6 +63,11 @@ def adopt(weights: ComplExWeights, graph: Graph) -> Predictor:
 
     Its graph is what the model knows of `graph`: valid and test facts with other names are left out and counted in the
     notes, as PyKEEN leaves them out. Training facts with other names are an error, for then it is another graph.
+
+    >>> graph = Graph.from_triples([("a", "likes", "b")])
+    >>> weights = ComplExWeights(["a", "b"], np.ones((2, 4), complex), ["likes"], np.ones((1, 4), complex))
+    >>> adopt(weights, graph).score([("a", "likes", "b")])[0].score
+    4.0
     """
     part = known_part(graph, weights)
     rows = _in_order(weights.entity_names, part.entities, weights.entities)

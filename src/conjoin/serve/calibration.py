@@ -119,7 +119,17 @@ class Calibration:
 
 
 def write_calibration(folder: RunFolder, graph: Graph, calibration: Calibration, *, weights: str) -> Path:
-    """Keep a calibration of the run's last or best weights in the run's folder."""
+    """Keep a calibration of the run's last or best weights in the run's folder: `conjoin.open` finds it there.
+
+    >>> import conjoin
+    >>> from conjoin.serve.calibrate import calibrate
+    >>> graph = conjoin.load("synthetic:symmetric(entities=120)")
+    >>> run = conjoin.Run.of(graph, "complex", rank=4, recipe=conjoin.Recipe(epochs=1))
+    >>> folder = conjoin.execute(run, graph, "runs/calibrated")
+    >>> file = write_calibration(folder, graph, calibrate(conjoin.open("runs/calibrated")), weights="last")
+    >>> conjoin.open("runs/calibrated").calibration is not None
+    True
+    """
     n = graph.n_relations
     relations: dict[str, dict[str, Any]] = {}
     for r, curve in sorted(calibration.own.items()):

@@ -150,7 +150,16 @@ def fold_run(
     seed: int = 0,
     track: Track = silent,
 ) -> tuple[Predictor, RunFolder]:
-    """Fold facts into a run and keep the result as a run folder of its own, ranked on the valid and test of the run."""
+    """Fold facts into a run and keep the result as a run folder of its own, ranked on the valid and test of the run.
+
+    >>> import conjoin
+    >>> graph = conjoin.Graph.from_triples([("a", "r", "b"), ("b", "r", "c")])
+    >>> run = conjoin.Run.of(graph, "complex", rank=4, recipe=Recipe(epochs=1))
+    >>> folder = conjoin.execute(run, graph, "runs/before")
+    >>> folded, kept = fold_run("runs/before", [("d", "r", "a")], "runs/after")
+    >>> conjoin.open("runs/after").graph.n_entities
+    4
+    """
     source, kept = RunFolder(Path(run)), RunFolder(Path(out))
     if kept.exists or kept.finished:
         raise RunError(f"{kept.path} holds a run: fold into another folder")

@@ -10,7 +10,7 @@ probability; a calibrated run knows how many facts of such plausibility were rig
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -66,8 +66,14 @@ def check_file(path: Path) -> None:
         raise UsageError(f"there is no folder {path.parent} to write {path.name} to: make it first")
 
 
-def write_mined(path: Path, facts: Sequence[Mined]) -> None:
-    """One row a fact, as CSV, TSV or Parquet by the file's ending; the file is there whole or not at all."""
+def write_mined(path: str | Path, facts: Iterable[Mined]) -> None:
+    """One row a fact, as CSV, TSV or Parquet by the file's ending; the file is there whole or not at all.
+
+    >>> write_mined("mined.csv", [Mined("a", "likes", "c", 1.5, None, 1, 0.25, "a likes c")])
+    >>> Path("mined.csv").read_text().splitlines()[1]
+    '1,a,likes,c,0.25,,1.5,a likes c'
+    """
+    path = Path(path)
     check_file(path)
     rows = [asdict(fact) for fact in facts]
     with replacing(path) as aside:

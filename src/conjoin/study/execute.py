@@ -39,6 +39,10 @@ EVENTS = "events"
 """Where a checkpoint keeps the checksum of the events that led to it."""
 
 
+def unwatched(_: Epoch) -> None:
+    """The default of `watch`: nobody looks."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Conduct:
     """How a run is carried out. Nothing here changes its numbers.
@@ -49,6 +53,14 @@ class Conduct:
     once it says so, a checkpoint is written and the run ends with `Stopped`. `watch` sees every epoch as it ends;
     `command` is kept in run.json. Without `keep_model` only settings, events, ranks and result stay: enough for every
     table, nothing to ask. Runs that answer the same questions can keep them once, in the folder `questions`.
+
+    >>> from conjoin.learn.recipe import Recipe
+    >>> seen = []
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")])
+    >>> run = Run.of(graph, "complex", rank=4, recipe=Recipe(epochs=2))
+    >>> folder = execute(run, graph, "runs/watched", conduct=Conduct(watch=lambda epoch: seen.append(epoch.number)))
+    >>> seen
+    [1, 2]
     """
 
     device: str = "cpu"
@@ -59,7 +71,7 @@ class Conduct:
     questions: Path | None = None
     track: Track = silent
     stop: Callable[[], bool] = never
-    watch: Callable[[Epoch], None] = lambda _: None
+    watch: Callable[[Epoch], None] = unwatched
 
 
 QUIETLY = Conduct()
@@ -80,13 +92,15 @@ def execute(
     A finished run is not repeated. A half-done one goes on from its checkpoint; without `resume` it is refused.
     `conduct` says on which device, how often checkpoints are written and who watches: no part of the run's identity.
     Where several processes share the run, all of them call this and the first one writes the folder. `initial` holds
-    `entities.weight` (n_entities, 2·rank) and `relations` (2·n_relations, reals), as `Model.state_dict` does.
+    `entities.weight` (n_entities, 2·rank) and `relations` (2·n_relations, reals), as `Model.state_dict` does. What is
+    returned has the `path`, the `result` of a finished run, its `events`, an entry for each epoch, and `ranks("test")`.
 
     >>> from conjoin.learn.recipe import Recipe
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
     >>> run = Run.of(graph, "complex", rank=4, recipe=Recipe(epochs=2))
-    >>> execute(run, graph, "runs/tiny").result["epochs"]
-    2
+    >>> folder = execute(run, graph, "runs/tiny")
+    >>> folder.result["epochs"], len(folder.events), folder.ranks("test").mrr() == folder.result["test"]["mrr"]
+    (2, 2, True)
     """
     kept = RunFolder(Path(folder))
     if run.checksum != graph.checksum:
