@@ -14,6 +14,7 @@ from conjoin.graph.files.readers import PLAIN, read_triples
 from conjoin.graph.files.report import SAMPLES, Problem, ReadOptions, Triples, padded, said_of_padded
 from conjoin.graph.files.source import SPLIT_NAMES, AnyPath, is_known, known_suffixes, split_name
 from conjoin.graph.files.store import STORED, open_graph
+from conjoin.graph.files.values import said_of_values
 from conjoin.graph.graph import SPLITS, Graph, Split, Vocabulary
 
 UNSPLIT = "one file: all triples are train; valid and test are empty"
@@ -134,7 +135,8 @@ def _read_parts(
         if found := padded(vocabulary.names):
             notes.append(said_of_padded(vocabulary.kind, len(found), found, vocabulary.index))
     entities, relations = graph.entities.names, graph.relations.names
-    notes += doubts(options, files.values(), [graph.train], entities=entities, relations=relations)
+    doubted = doubts(options, files.values(), [graph.train], entities=entities, relations=relations)
+    notes += doubted or said_of_values(files.values(), [graph.train], entities=entities, relations=relations)
     return replace(
         graph,
         notes=(*notes, *said, *said_of_relations),

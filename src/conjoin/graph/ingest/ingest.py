@@ -34,6 +34,7 @@ from conjoin.graph.files.readers import PLAIN, nothing
 from conjoin.graph.files.report import SAMPLES, ReadOptions, ReadReport
 from conjoin.graph.files.source import AnyPath, format_of, split_name
 from conjoin.graph.files.store import STORED, WITH_ARRAYS, refuse_other_content, swap, write_record
+from conjoin.graph.files.values import said_of_values
 from conjoin.graph.graph import SPLITS
 from conjoin.graph.holdout import Part, bands, digest_key, hold_out, parts_of, split_notes
 from conjoin.graph.ingest.engine import Engine
@@ -245,7 +246,9 @@ def _make(sources: _Sources, plan: _Plan, stage: Path, engine: Engine, track: Tr
     for kind, names in (("entity", entities), ("relation", relations)):
         notes += [names.said_of_padded(kind)] if names.padded else []
     read = [file for files in sources.splits for file in files.values()]
-    notes += doubts(plan.options, read, rows_of(ids[0]), entities=entity_names(stage), relations=_relation_names(stage))
+    known = {"entities": entity_names(stage), "relations": _relation_names(stage)}
+    doubted = doubts(plan.options, read, rows_of(ids[0]), **known)
+    notes += doubted or said_of_values(read, rows_of(ids[0]), **known)
     repeated = sum(report.triples for report in reports) - sum(stored)
     if sources.given:
         for split, file in zip(SPLITS, ids, strict=True):

@@ -1,0 +1,59 @@
+"""Numbers and dates as tails of a table: pointed out where they look like values, not where they name entities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conjoin.graph.files import values
+from conjoin.graph.files.folder import read_graph
+from conjoin.graph.files.report import ReadOptions
+from conjoin.graph.ingest.ingest import ingest
+
+FILMS = [f"Film {n},{what}" for n in range(12) for what in (f"year,{1990 + n}", f"rating,{n / 10}", "genre,Drama")]
+PLAIN = ["Film 0,genre,Noir", *(f"Film {n},sequel_of,Film {n - 1}" for n in range(1, 12))]
+
+
+def notes_of(tmp_path: Path, lines: list[str]) -> list[str]:
+    file = tmp_path / "films.csv"
+    file.write_text("subject,predicate,object\n" + "\n".join(lines) + "\n")
+    return [note for note in read_graph(file).notes if "numbers" in note]
+
+
+def test_relations_to_values_are_pointed_out(tmp_path: Path) -> None:
+    (note,) = notes_of(tmp_path, FILMS + PLAIN)
+    assert note.startswith("the tails of 2 relations (rating, year) are numbers or dates, such as 0.0")
+    assert note.endswith("if they are values, leave these facts out of the file")
+
+
+def test_dates_are_values_too(tmp_path: Path) -> None:
+    (note,) = notes_of(tmp_path, [f"Film {n},released,2001-02-{n + 10}" for n in range(12)] + PLAIN)
+    assert "1 relation (released)" in note
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        PLAIN,
+        [f"{n},next,{n + 1}" for n in range(20)],
+        [f"Film {n},id,{n}" for n in range(12)] + [f"{n},shown_in,Paris" for n in range(12)],
+        [f"Film {n},year,{1990 + n}" for n in range(5)],
+        [*(f"Film {n},year,{1990 + n}" for n in range(12)), "Film 12,year,unknown"],
+    ],
+    ids=["no numbers", "ids everywhere", "numbers that are heads elsewhere", "too few", "not all"],
+)
+def test_other_tails_are_not(tmp_path: Path, lines: list[str]) -> None:
+    assert not notes_of(tmp_path, lines)
+
+
+def test_pieces_of_any_size_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = notes_of(tmp_path, FILMS + PLAIN)
+    monkeypatch.setattr(values, "AT_ONCE", 3)
+    assert notes_of(tmp_path, FILMS + PLAIN) == whole
+
+
+def test_ingest_says_the_same(tmp_path: Path) -> None:
+    whole = notes_of(tmp_path, FILMS + PLAIN)
+    ingested = ingest([tmp_path / "films.csv"], tmp_path / "stored", options=ReadOptions())
+    assert [note for note in ingested.notes if "numbers" in note] == whole
