@@ -302,3 +302,18 @@ def test_names_that_differ_by_spaces_are_counted(tmp_path: Path) -> None:
     assert "1 relation names begin or end with white space, such as ' in'; 1 of them" in of_relations
     made = ingest([path], tmp_path / "graph", valid=0, test=0, memory=1 << 30, threads=1)
     assert made.notes[:2] == (of_entities, of_relations)
+
+
+def test_names_that_differ_only_in_how_their_accents_are_written_are_counted(tmp_path: Path) -> None:
+    composed, apart = "Sj\u00f6gren", "Sjo\u0308gren"
+    file = put(tmp_path, f"{composed},treated_by,x\n{apart},treated_by,y\nZu\u0308rich,in,Z\n")
+    (note,) = (note for note in read_graph(file).notes if "accents" in note)
+    assert note.startswith("1 entity names occur twice, their accents written in two ways")
+    assert "'Sjo\u0308gren'" in note
+    ingested = ingest([file], tmp_path / "stored")
+    assert note in ingested.notes
+
+
+def test_names_with_one_way_of_accents_are_as_they_are(tmp_path: Path) -> None:
+    file = put(tmp_path, "Zu\u0308rich,in,Z\nGen\u00e8ve,in,Z\n")
+    assert not [note for note in read_graph(file).notes if "accents" in note]

@@ -11,7 +11,16 @@ from conjoin.errors import GraphError
 from conjoin.graph.files.columns import doubts
 from conjoin.graph.files.labels import read_labels_with_report
 from conjoin.graph.files.readers import PLAIN, read_triples
-from conjoin.graph.files.report import SAMPLES, Problem, ReadOptions, Triples, padded, said_of_padded
+from conjoin.graph.files.report import (
+    SAMPLES,
+    Problem,
+    ReadOptions,
+    Triples,
+    padded,
+    said_of_padded,
+    said_of_uncomposed,
+    uncomposed,
+)
 from conjoin.graph.files.source import SPLIT_NAMES, AnyPath, is_known, known_suffixes, split_name
 from conjoin.graph.files.store import STORED, open_graph
 from conjoin.graph.files.values import said_of_values
@@ -134,6 +143,8 @@ def _read_parts(
     for vocabulary in (graph.entities, graph.relations):
         if found := padded(vocabulary.names):
             notes.append(said_of_padded(vocabulary.kind, len(found), found, vocabulary.index))
+        odd = uncomposed(vocabulary.names)
+        notes += said_of_uncomposed(vocabulary.kind, len(odd), odd, vocabulary.index)
     entities, relations = graph.entities.names, graph.relations.names
     doubted = doubts(options, files.values(), [graph.train], entities=entities, relations=relations)
     notes += doubted or said_of_values(files.values(), [graph.train], entities=entities, relations=relations)

@@ -244,7 +244,7 @@ def _make(sources: _Sources, plan: _Plan, stage: Path, engine: Engine, track: Tr
     reports = tuple(_with_blank_nodes(spool.reports, sources, entities))
     notes = [sentence for report in reports for sentence in report.sentences()] + said
     for kind, names in (("entity", entities), ("relation", relations)):
-        notes += [names.said_of_padded(kind)] if names.padded else []
+        notes += names.notes(kind)
     read = [file for files in sources.splits for file in files.values()]
     known = {"entities": entity_names(stage), "relations": _relation_names(stage)}
     doubted = doubts(plan.options, read, rows_of(ids[0]), **known)

@@ -10,18 +10,19 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
 from conjoin.graph.files.arrays import LABELS, NAMES, GrowingArray, rows_of
-from conjoin.graph.files.report import padded, said_of_padded
+from conjoin.graph.files.report import padded, said_of_padded, said_of_uncomposed, uncomposed
 from conjoin.graph.graph import PLACES, SPLITS, Split
 from conjoin.graph.known import Ids
 from conjoin.graph.packed import packed
 
 BLANK = "_:"
 SOME = 1000
-"""Names with white space around them that are kept to be looked up without."""
+"""Names with white space around them, or accents apart, that are kept to be looked up without."""
 ZSTD = {"compression": "zstd", "compression_level": 1}
 
 
@@ -36,14 +37,25 @@ class Names:
     digests: bytearray = field(default_factory=bytearray)
     padded: int = 0
     some_padded: list[str] = field(default_factory=list)
+    uncomposed: int = 0
+    some_uncomposed: list[str] = field(default_factory=list)
 
-    def said_of_padded(self, kind: str) -> str:
-        """The note on names with white space around them, which the table tells apart from those without."""
+    def notes(self, kind: str) -> list[str]:
+        """The notes on names that look like others; the table knows these."""
+        said: list[str] = []
+        if self.padded:
+            bare = self._known(name.strip() for name in self.some_padded)
+            said.append(said_of_padded(kind, self.padded, self.some_padded, bare))
+        if self.uncomposed:
+            usual = self._known(normalize("NFC", name) for name in self.some_uncomposed)
+            said += said_of_uncomposed(kind, self.uncomposed, self.some_uncomposed, usual)
+        return said
+
+    def _known(self, names: Iterable[str]) -> set[str]:
         import pyarrow.parquet as pq
 
-        bare = [name.strip() for name in self.some_padded]
-        known = pq.read_table(self.table, columns=["name"], filters=[("name", "in", bare)]).column(0).to_pylist()
-        return said_of_padded(kind, self.padded, self.some_padded, {*known})
+        found = pq.read_table(self.table, columns=["name"], filters=[("name", "in", [*names])])
+        return {*found.column(0).to_pylist()}
 
 
 def write_names(batches: Iterable[Any], table: Path, *, arrays: Path | None = None, key: bytes | None = None) -> Names:
@@ -79,6 +91,9 @@ def _look_at(names: list[str], key: bytes | None, found: Names) -> None:
     odd = padded(names)
     found.padded += len(odd)
     found.some_padded += odd[: SOME - len(found.some_padded)]
+    apart = uncomposed(names)
+    found.uncomposed += len(apart)
+    found.some_uncomposed += apart[: SOME - len(found.some_uncomposed)]
     found.blank.update(name[len(BLANK) :].partition(".")[0] for name in names if name.startswith(BLANK))
 
 
