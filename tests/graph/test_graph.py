@@ -41,9 +41,13 @@ TABLES: dict[str, Callable[[list[Fact]], Any]] = {
     "pandas": lambda facts: pd.DataFrame(columns(facts)),
     "pandas, further columns": lambda facts: pd.DataFrame(columns(facts)).assign(note=1.5),
     "pandas, columns of one name": lambda facts: pd.DataFrame(facts, columns=["x", "x", "x"]),
+    "pandas, columns in another order": lambda facts: pd.DataFrame(columns(facts))[["tail", "relation", "head"]],
+    "pandas, a column before": lambda facts: pd.DataFrame({"number": 1, **columns(facts)}),
+    "pandas, other words": lambda facts: pd.DataFrame(facts, columns=["s", "p", "o"])[["o", "s", "p"]],
     "pandas, categories": lambda facts: pd.DataFrame(columns(facts)).astype("category"),
     "pandas, another index": lambda facts: pd.DataFrame(columns(facts), index=[7, 3, 7]),
     "pyarrow": lambda facts: pa.table(columns(facts)),
+    "pyarrow, columns in another order": lambda facts: pa.table(columns(facts)).select(["relation", "tail", "head"]),
     "pyarrow batch": lambda facts: pa.RecordBatch.from_pydict(columns(facts)),
     "triples": lambda facts: Triples([h for h, _, _ in facts], [r for _, r, _ in facts], [t for *_, t in facts]),
 }
@@ -56,6 +60,16 @@ def test_every_kind_of_table(kind: str) -> None:
     assert graph.relations.names == ("r", "s")
     assert graph.train.tolist() == [[1, 0, 0], [0, 1, 2], [1, 0, 0]]
     assert graph.train.dtype == np.int64
+
+
+@pytest.mark.parametrize("names", [["source", "target", "weight"], ["number", "source", "target", "note"]])
+def test_columns_whose_names_contradict_their_order_are_refused(names: list[str]) -> None:
+    table = pd.DataFrame([["1", "a", "b", "c"][: len(names)]], columns=names)
+    for each in (table, pa.Table.from_pandas(table)):
+        with pytest.raises(GraphError, match=r"stands where the .* is expected: rename the three"):
+            Graph.from_triples(each)
+    renamed = table.rename(columns={"source": "head", "target": "tail", names[-1]: "relation"})
+    assert Graph.from_triples(renamed).n_relations == 1
 
 
 def test_numbers_become_their_digits() -> None:

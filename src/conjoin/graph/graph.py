@@ -295,8 +295,8 @@ class Graph:
         relation_labels: dict[str, str] | None = None,
         notes: Iterable[str] = (),
     ) -> Graph:
-        """Build a graph from names: sequences of triples, (n, 3) arrays, or tables whose first three columns
-        are head, relation and tail (pandas, polars, pyarrow, `Triples`).
+        """Build a graph from names: sequences of triples, (n, 3) arrays, or tables (pandas, polars, pyarrow, `Triples`)
+        whose columns are called head, relation and tail, or by other usual words, or stand first in this order.
 
         >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
         >>> graph.n_entities, graph.n_relations, graph.train.tolist()
@@ -337,11 +337,11 @@ def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
     if len(part) == 0:
         return [], [], []
     if hasattr(part, "column_names"):
-        found = [part.column(i).to_pylist() for i in range(min(3, part.num_columns))]
+        found = [part.column(i).to_pylist() for i in _places(part.column_names)]
     elif hasattr(part, "iloc"):
-        found = [list(part.iloc[:, i]) for i in range(min(3, part.shape[1]))]
+        found = [list(part.iloc[:, i]) for i in _places(part.columns)]
     elif hasattr(part, "columns") and hasattr(part, "__getitem__"):
-        found = [list(part[column]) for column in list(part.columns)[:3]]
+        found = [list(part[part.columns[i]]) for i in _places(part.columns)]
     elif hasattr(part, "__array__"):
         if not (hasattr(part, "ndim") and hasattr(part, "tolist")):  # a tensor has both, and may be on a GPU
             part = np.asarray(part)
@@ -354,6 +354,13 @@ def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
         raise GraphError(f"a table of triples needs three columns (head, relation, tail), this one has {len(found)}")
     head, relation, tail = (_names(column, place) for column, place in zip(found, PLACES, strict=True))
     return head, relation, tail
+
+
+def _places(names: Iterable[Any]) -> Sequence[int]:
+    from conjoin.graph.files.columns import places_in
+
+    words = [str(name) for name in names]
+    return places_in(words) if len(words) >= 3 else range(len(words))
 
 
 def _rows_to_columns(rows: Sequence[Any]) -> list[list[Any]]:

@@ -83,19 +83,36 @@ def choose(where: str, names: Sequence[str], options: ReadOptions) -> Chosen:
         return Chosen(positions, "" if plain else f"head, relation and tail are the columns {listed}")
     if len(names) != 3:
         raise GraphError(f"{where}: {len(names)} columns ({cells_told(names)}): {CHOOSE}")
-    for place, name in enumerate(names):
-        word = _bare(name)
-        if word in BESIDE or (len(word) > 1 and ROLES.get(word, place) != place):
-            raise GraphError(
-                f"{where}: the columns are called {cells_told(names)}, and {shortened(name, limit=30)} "
-                f"stands where the {PLACES[place]} is expected: {CHOOSE}"
-            )
+    if said := _contradiction(names):
+        raise GraphError(f"{where}: {said}: {CHOOSE}")
     taken = ", ".join(f"{role} {shortened(name, limit=30)}" for role, name in zip(PLACES, names, strict=True))
     order = ",".join(names) if all(re.fullmatch(r"\w+", name) for name in names) else "0,1,2"
     return Chosen(
         (0, 1, 2),
         f"its columns were taken in their order: {taken}; if that is not so, name them (--columns {order})",
     )
+
+
+def places_in(names: Sequence[str]) -> Positions:
+    """Head, relation and tail in a table that was made by a program: where its names say so, else the first three."""
+    found = _named(names)
+    if len(names) == 3 and found.count(None) == 1:
+        found = _completed(names, found)
+    if (positions := _whole(found)) is not None:
+        return positions
+    if said := _contradiction(names):
+        raise GraphError(f"{said}: rename the three that are meant to head, relation and tail")
+    return 0, 1, 2
+
+
+def _contradiction(names: Sequence[str]) -> str:
+    """Why the first three columns are hardly head, relation and tail in this order; nothing where they may be."""
+    for place, name in enumerate(names[:3]):
+        word = _bare(name)
+        if word in BESIDE or (len(word) > 1 and ROLES.get(word, place) != place):
+            called = f"the columns are called {cells_told(names)}"
+            return f"{called}, and {shortened(name, limit=30)} stands where the {PLACES[place]} is expected"
+    return ""
 
 
 def names_columns(cells: Sequence[str]) -> bool:
