@@ -14,8 +14,13 @@ import pytest
 
 from conjoin.errors import RunError
 from conjoin.files import read_sealed, write_sealed
+from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
 from conjoin.ranking.ranks import Ranks
+from conjoin.serve.export import export
+from conjoin.serve.fold import fold_run
+from conjoin.serve.predictor import open_run
+from conjoin.study.execute import execute
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
 
@@ -221,3 +226,12 @@ def test_leftovers_of_a_killed_process_are_removed(folder: RunFolder) -> None:
 def test_a_folder_can_be_moved(folder: RunFolder, tmp_path: Path) -> None:
     shutil.move(folder.path, tmp_path / "elsewhere")
     assert read_everything(RunFolder(tmp_path / "elsewhere"))
+
+
+def test_a_run_folder_is_taken_where_its_path_is(tmp_path: Path) -> None:
+    graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
+    folder = execute(Run.of(graph, "complex", rank=4, recipe=Recipe(epochs=1)), graph, tmp_path / "run")
+    assert Path(folder) == folder.path
+    assert open_run(folder).ask("a", "r") == open_run(tmp_path / "run").ask("a", "r")
+    assert export(folder, tmp_path / "bundle")
+    assert fold_run(folder, [("d", "r", "a")], tmp_path / "more")[0].graph.n_entities == 4

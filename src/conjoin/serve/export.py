@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from conjoin.errors import UsageError, unknown
 from conjoin.files import proper, replacing
+from conjoin.graph.files.source import AnyPath
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import HELD_OUT, Graph, Vocabulary
 from conjoin.serve.calibration import FILE as CALIBRATION
@@ -24,7 +25,7 @@ from conjoin.study.folder import RunFolder
 Rows = npt.NDArray[np.float32]
 
 
-def export(run: str | Path, out: str | Path, *, format: str = "safetensors", weights: str | None = None) -> list[Path]:
+def export(run: AnyPath, out: AnyPath, *, format: str = "safetensors", weights: str | None = None) -> list[Path]:
     """Write a run in one of FORMATS to the folder `out`; return the files written.
 
     >>> import conjoin

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from conjoin.errors import Diverged, RunError, UsageError
+from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import Graph, Ids
 from conjoin.learn.recipe import Recipe
 from conjoin.model.initial import generator
@@ -141,9 +142,9 @@ def _minimised(objective: _Objective, steps: int) -> Tensor:
 
 
 def fold_run(
-    run: str | Path,
+    run: AnyPath,
     facts: Sequence[Fact],
-    out: str | Path,
+    out: AnyPath,
     *,
     labels: Mapping[str, str] | None = None,
     weights: str | None = None,

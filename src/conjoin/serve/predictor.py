@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from conjoin.errors import RunError, UsageError, unknown
+from conjoin.graph.files.source import AnyPath
 from conjoin.graph.files.store import open_graph
 from conjoin.graph.graph import Graph, Ids, Vocabulary
 from conjoin.learn.weights import load_model
@@ -343,7 +344,7 @@ def _check(k: int) -> None:
         raise UsageError(f"k = {k} is too small: ask for at least one answer")
 
 
-def open_run(run: str | Path, *, weights: str | None = None, device: str = "cpu") -> Predictor:
+def open_run(run: AnyPath, *, weights: str | None = None, device: str = "cpu") -> Predictor:
     """Open a finished run or an exported bundle; `weights` is last or best, by default what the run reports.
 
     A calibration of these weights in the folder is opened with it. As `conjoin.open`:
@@ -352,8 +353,8 @@ def open_run(run: str | Path, *, weights: str | None = None, device: str = "cpu"
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
     >>> run = conjoin.Run.of(graph, "complex", rank=4, recipe=conjoin.Recipe(epochs=2))
     >>> folder = conjoin.execute(run, graph, Path("runs/opened"))
-    >>> len(conjoin.open("runs/opened").ask("a", "r"))
-    2
+    >>> len(conjoin.open("runs/opened").ask("a", "r")), len(conjoin.open(folder).ask("b", "r"))
+    (2, 2)
     """
     folder = RunFolder(Path(run))
     reported, graph = verified(folder, weights)

@@ -57,9 +57,12 @@ def _is_result(found: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths and contents of one run."""
+    """Paths and contents of one run; it stands for its path wherever one is asked for."""
 
     path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
 
     @property
     def settings_file(self) -> Path:
