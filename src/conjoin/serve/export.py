@@ -28,6 +28,9 @@ Rows = npt.NDArray[np.float32]
 def export(run: AnyPath, out: AnyPath, *, format: str = "safetensors", weights: str | None = None) -> list[Path]:
     """Write a run in one of FORMATS to the folder `out`; return the files written.
 
+    Of tables the files are entities (n_entities, 2·rank) and relations (2·n_relations, reals of the form), reciprocals
+    behind: rows by name, real parts first, then imaginary parts. A relation has what its form stores.
+
     >>> import conjoin
     >>> graph = conjoin.Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
     >>> run = conjoin.Run.of(graph, "complex", rank=4, recipe=conjoin.Recipe(epochs=2))
