@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -17,7 +19,9 @@ import conjoin
 from conjoin.errors import ConjoinError, Diverged, GraphError, RunError, UnknownName, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
+from conjoin.model.model import Model
 from conjoin.serve.compare import compare
+from conjoin.serve.fold import fold_in
 from conjoin.serve.predictor import Predictor, Question, open_run
 from conjoin.study.execute import Conduct, execute
 from conjoin.study.folder import RunFolder
@@ -339,3 +343,14 @@ def test_what_cannot_be_opened_says_why(run: Path, tmp_path: Path) -> None:
     lean.result_file.unlink()
     with pytest.raises(RunError, match="is not finished"):
         open_run(lean.path)
+
+
+@pytest.mark.parametrize(
+    "facts", [("a", "r", "b"), ["abc", "def", "ghi"], [("a", "r")], pd.DataFrame([["a", "r", "b"]]), [7]], ids=repr
+)
+def test_what_is_no_list_of_facts_is_told_so(facts: Any) -> None:
+    graph = Graph.from_triples([("a", "r", "b")])
+    predictor = Predictor(Model("complex", 2, 1, rank=4), graph)
+    for use in (predictor.score, partial(fold_in, predictor)):
+        with pytest.raises(UsageError, match=r"fact 1 is .*: give a list of facts, \[\(head, relation, tail\), …\]"):
+            use(facts)

@@ -14,7 +14,7 @@ from conjoin.errors import UnknownName, UsageError, unknown
 from conjoin.graph.graph import HELD_OUT, SPLITS, Graph, HeldOut, Ids, Vocabulary
 from conjoin.graph.patterns import codes, distinct
 from conjoin.model.model import Model
-from conjoin.serve.given import Fact, Word
+from conjoin.serve.given import Fact, Word, as_facts
 from conjoin.serve.names import entity_names, plain
 from conjoin.serve.predictor import Marks, Predictor
 
@@ -30,6 +30,7 @@ def extend(graph: Graph, facts: Sequence[Fact], *, labels: Mapping[str, str] | N
 
     Facts that it holds already, in any split, are not repeated. A relation must be known.
     """
+    facts = as_facts(facts)
     relations = [graph.relations.names[_known(graph.relations, r)] for _, r, _ in facts]
     ends = [tuple(_own_name(graph.entities, word) for word in (h, t)) for h, _, t in facts]
     fresh = {word for pair in ends for word in pair} - graph.entities.index.keys()

@@ -33,6 +33,15 @@ class Sifted:
     note: str = ""
 
 
+def as_facts(given: Iterable[Fact]) -> list[Fact]:
+    """What a caller gave, shown to be facts: one alone, or a table of another program, reads like a list of others."""
+    facts = [*given]
+    for number, fact in enumerate(facts, start=1):
+        if isinstance(fact, str) or not hasattr(fact, "__len__") or len(fact) != 3:
+            raise UsageError(f"fact {number} is {fact!r}: give a list of facts, [(head, relation, tail), …]")
+    return facts
+
+
 def all_words(graph: Graph, *, but: str | None = None) -> Callable[[Fact], list[Word]]:
     """Every name of a fact must be known, but for the one word that asks."""
     places = (graph.entities, graph.relations, graph.entities)

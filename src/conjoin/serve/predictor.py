@@ -21,7 +21,7 @@ from conjoin.learn.weights import load_model
 from conjoin.model.model import Model
 from conjoin.model.table import EntityTable, diverged
 from conjoin.serve.calibration import Calibration, Reals, read_calibration
-from conjoin.serve.given import chosen_ids
+from conjoin.serve.given import as_facts, chosen_ids
 from conjoin.serve.names import Match, NameIndex, entity_names, relation_names
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
@@ -194,7 +194,7 @@ class Predictor:
     def score(self, triples: Sequence[tuple[str, str, str]]) -> list[Scored]:
         """Score given triples, in order."""
         entities, relations = self.graph.entities, self.graph.relations
-        ids = [(entities.find(h), relations.find(r), entities.find(t)) for h, r, t in triples]
+        ids = [(entities.find(h), relations.find(r), entities.find(t)) for h, r, t in as_facts(triples)]
         scored: list[Scored] = []
         size = self.model.entities.questions_at_once()
         for start in range(0, len(ids), size):
