@@ -29,8 +29,9 @@ LARGEST = 3.4e38
 class Recipe:
     """How a model learns: softmax over all entities, both directions.
 
-    The defaults are the same for every graph and device; `conjoin train` has others and chooses batch, penalty and
-    precision by graph and device. `batch` counts questions, two for every fact; `optimizer` is adagrad, adam or sgd.
+    The defaults are the same for every graph and device and fit none in particular; `conjoin train` has others
+    (`conjoin.learn.presets.settings_for`) and chooses batch, penalty and precision by graph and device.
+    `batch` counts questions, two for every fact; `optimizer` is adagrad, adam or sgd.
     `precision` is that of the products' factors, fp32, tf32 or bf16; weights and sums are float32 in all three.
     `negatives` > 0 samples the softmax: that many entities, shared by a batch, stand for all of them, drawn in
     proportion to (1 + number of facts)^`negatives_power`, 0 being uniform. Ranking stays exact.
@@ -39,8 +40,7 @@ class Recipe:
     `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch. `initial_scale` is for the model
     of a run (`execute`); a `Model` made by hand has its own `scale`. With `validate_every` > 0 the validation split is
     ranked every so many epochs and the best weights are kept beside the last; `patience` > 0 stops after so many
-    validations without a better MRR. The defaults are the same for every graph and fit none in particular: what suits
-    one is said by `conjoin.learn.presets.settings_for`, as `conjoin train` takes it.
+    validations without a better MRR.
 
     >>> Recipe(epochs=50, n3=0.05).lr
     0.1
