@@ -79,7 +79,7 @@ def test_all_of_many_relations_can_be_reached_and_unfinished_mining_says_so(visi
     page.get_by_role("button", name="Show all 1,300").click()
     page.get_by_role("link", name="part 1299", exact=True).click()
     page.get_by_role("heading", level=1, name="part 1299").wait_for()
-    page.get_by_text("The time was up before every head was asked").wait_for()
+    page.get_by_text("The time was up before every entity was asked").wait_for()
 
 
 def test_an_address_that_goes_too_deep_leads_to_its_page(visit: Visit) -> None:
