@@ -136,6 +136,13 @@ def test_no_doubt_about_plain_graphs(tmp_path: Path) -> None:
     assert len(read_graph(path).notes) == 1
 
 
+def test_many_relations_between_few_entities_are_not_doubted(tmp_path: Path) -> None:
+    path = tmp_path / "facts.tsv"
+    nations = [f"nation {i}" for i in range(14)]
+    path.write_text("".join(f"{h}\tr{i}\t{t}\n" for i in range(55) for h in nations[i % 7 :: 5] for t in nations))
+    assert not [note for note in load(path).notes if "another order" in note]
+
+
 def test_an_ingest_points_out_a_first_line_and_misplaced_columns_too(tmp_path: Path) -> None:
     from conjoin.graph.ingest.ingest import ingest
 

@@ -129,7 +129,10 @@ def doubts(
     entities: Sequence[str],
     relations: Sequence[str],
 ) -> tuple[str, ...]:
-    """Why ids (head, relation, tail) out of tables, given in pieces, look as if the columns were others."""
+    """Why ids (head, relation, tail) out of tables, given in pieces, look as if the columns were others.
+
+    Where heads are tails too, neither can be a column of relations.
+    """
     if options.columns is not None or not all(format_of(file) in TABLES for file in files):
         return ()
     ends, facts = np.zeros((2, len(entities)), dtype=bool), 0
@@ -144,7 +147,8 @@ def doubts(
         return (said,)
     heads, tails = ends.sum(axis=1).tolist()
     n_entities, n_relations = len(entities), len(relations)
-    if n_relations <= ENOUGH:
+    same_ends = 2 * int((ends[0] & ends[1]).sum()) >= min(heads, tails)
+    if n_relations <= ENOUGH or same_ends:
         return ()
     few_ends = n_relations > MORE * min(heads, tails) and n_relations > facts // OFTEN
     if not few_ends and n_relations <= min(n_entities, facts // 2):
