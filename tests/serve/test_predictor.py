@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given
@@ -346,11 +347,23 @@ def test_what_cannot_be_opened_says_why(run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "facts", [("a", "r", "b"), ["abc", "def", "ghi"], [("a", "r")], pd.DataFrame([["a", "r", "b"]]), [7]], ids=repr
+    "facts",
+    [
+        ("a", "r", "b"),
+        ["abc", "def", "ghi"],
+        [("a", "r")],
+        [("a", "r", 2)],
+        [{"head": "a", "relation": "r", "tail": "b"}],
+        [{"a", "r", "b"}],
+        pd.DataFrame([["a", "r", "b"]]),
+        pa.table({"head": ["a"] * 3, "relation": ["r"] * 3, "tail": ["b"] * 3}),
+        [7],
+    ],
+    ids=lambda facts: type(facts[0] if isinstance(facts, list) else facts).__name__,
 )
 def test_what_is_no_list_of_facts_is_told_so(facts: Any) -> None:
     graph = Graph.from_triples([("a", "r", "b")])
     predictor = Predictor(Model("complex", 2, 1, rank=4), graph)
     for use in (predictor.score, partial(fold_in, predictor)):
-        with pytest.raises(UsageError, match=r"fact 1 is .*: give a list of facts, \[\(head, relation, tail\), …\]"):
+        with pytest.raises(UsageError, match=r"(?s)fact 1 is .*: give a list of facts, \[.*tail\), …\], of names"):
             use(facts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,8 +37,9 @@ def as_facts(given: Iterable[Fact]) -> list[Fact]:
     """What a caller gave, shown to be facts: one alone, or a table of another program, reads like a list of others."""
     facts = [*given]
     for number, fact in enumerate(facts, start=1):
-        if isinstance(fact, str) or not hasattr(fact, "__len__") or len(fact) != 3:
-            raise UsageError(f"fact {number} is {fact!r}: give a list of facts, [(head, relation, tail), …]")
+        three = hasattr(fact, "__len__") and len(fact) == 3 and not isinstance(fact, str | Mapping | Set)
+        if not three or not all(isinstance(word, str) for word in fact):
+            raise UsageError(f"fact {number} is {fact!r}: give a list of facts, [(head, relation, tail), …], of names")
     return facts
 
 
