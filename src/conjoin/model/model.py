@@ -29,7 +29,7 @@ def check_dtype(dtype: torch.dtype, *, such_as: str = "") -> None:
 class Model(nn.Module):
     """Numbers for a form: entities (n_entities, 2·rank), relations and reciprocals (2·n_relations, form.reals(rank)).
 
-    `seed` draws them, with the deviation `scale`; without a seed they are zero, to be filled from a file. `budget` is
+    `seed` draws them, with the deviation `scale`; with None they are zero, to be filled from a file. `budget` is
     how many bytes scores may take at once, by default 256 MiB on a CPU and 2 GiB on a GPU.
 
     >>> model = Model("complex-conj", 14541, 237, rank=500)
