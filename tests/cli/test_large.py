@@ -75,6 +75,14 @@ def test_a_plan_takes_the_precision_of_the_card_that_is_here(monkeypatch: pytest
     assert taken("cuda", here=False) == "bf16"
 
 
+def test_a_plan_refuses_the_negatives_that_train_refuses(tmp_path: Path) -> None:
+    for words in (("plan", "atlas"), ("train", "atlas", "-o", tmp_path / "run")):
+        refused = conjoin(*words, "--negatives", "2280")
+        assert refused.code == 2
+        assert "take fewer, or 0 for all of them" in refused.err
+    assert conjoin("plan", "atlas", "--negatives", "2279").code == 0
+
+
 def test_training_that_cannot_fit_is_refused_with_advice(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     held = held_bytes(torch.device("cpu")) / 1e6
