@@ -110,6 +110,7 @@ def test_a_finished_run_is_returned_not_repeated(undisturbed: RunFolder, monkeyp
     [
         (replace(RUN, rank=6), r"\(rank is 4 there and 6 now\)"),
         (replace(RUN, seed=1), r"\(seed is 0 there and 1 now\)"),
+        (replace(RUN, origin="margin loss"), r"\(origin is nothing there and margin loss now\)"),
         (
             replace(RUN, recipe=replace(RECIPE, lr=0.5, epochs=6)),
             r"\(epochs is 5 there and 6 now; lr is 0.1 there and 0.5",

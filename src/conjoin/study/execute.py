@@ -344,7 +344,8 @@ def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
 def _difference(old: Run, new: Run) -> str:
     before, after = ({**run.to_json(), **run.to_json()["recipe"]} for run in (old, new))
     changed = [key for key in after if key not in ("recipe", "data", "checksum") and before[key] != after[key]]
-    words = [f"{key} is {before[key]} there and {after[key]} now" for key in changed]
+    told = [(key, *("nothing" if run[key] == "" else run[key] for run in (before, after))) for key in changed]
+    words = [f"{key} is {there} there and {now} now" for key, there, now in told]
     if old.checksum != new.checksum:
         words.insert(0, f"its graph {old.data!r} is not this {new.data!r}: their checksums differ")
     return "; ".join(words)
