@@ -6,7 +6,8 @@ import pytest
 
 from conjoin.algebra.notation import FORMS, parse
 from conjoin.errors import UnknownName
-from conjoin.learn.presets import preset
+from conjoin.graph.named.datasets import load
+from conjoin.learn.presets import preset, settings_for
 from conjoin.learn.recipe import Recipe
 
 KEYS = ("epochs", "rank", "batch", "n3", "lr")
@@ -63,3 +64,8 @@ def test_unknown_presets_and_datasets_are_named() -> None:
         preset("paper", "wn18r", FORMS["5star"])
     with pytest.raises(UnknownName, match="paper-tuned has no settings"):
         preset("paper-tuned", "wn18rr", FORMS["complex"])
+
+
+def test_a_form_that_is_not_known_is_told_without_a_preset_too() -> None:
+    with pytest.raises(UnknownName, match="complx"):
+        settings_for(load("atlas"), "complx")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import conjoin
-from conjoin.errors import FormError, RunError, UsageError
+from conjoin.errors import Diverged, FormError, RunError, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.model.model import Model
 from conjoin.serve.keep import keep_as_run
@@ -44,6 +44,15 @@ def test_no_run_is_overwritten_and_none_is_without_origin(tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="origin"):
         keep_as_run(own(), tmp_path / "other", origin=" ", epochs=1)
     assert not (tmp_path / "other").exists()
+
+
+def test_a_model_that_cannot_be_ranked_leaves_nothing_behind(tmp_path: Path) -> None:
+    diverged = own()
+    diverged.model.state_dict()["relations"].fill_(float("nan"))
+    with pytest.raises(Diverged):
+        keep_as_run(diverged, tmp_path / "run", origin="margin", epochs=1)
+    assert not (tmp_path / "run").exists()
+    keep_as_run(own(), tmp_path / "run", origin="margin", epochs=1)
 
 
 def test_a_form_that_no_text_leads_back_to_is_refused(tmp_path: Path) -> None:

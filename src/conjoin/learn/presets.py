@@ -48,9 +48,10 @@ def settings_for(graph: Graph, form: Form | str, *, named: str | None = None) ->
     >>> Recipe.from_mapping(settings_for(graph, "complex") | {"epochs": 20}).n3
     0.05
     """
+    form = form if isinstance(form, Form) else parse(form)
     settings: dict[str, Any] = {"epochs": 50, "batch": usual_batch(2 * len(graph.train)), "n3": usual_n3(graph)}
     if named:
-        settings |= preset(named, graph.name.casefold(), form if isinstance(form, Form) else parse(form))
+        settings |= preset(named, graph.name.casefold(), form)
     return settings
 
 

@@ -55,16 +55,15 @@ def keep(
     """Write the folder of a run: the settings `run`, graph, weights, ranks on valid and test, and `costs`, among them
     the `epochs` that it was trained for."""
     model, graph = predictor.model, predictor.graph
+    ranks = {split: rank(model, graph, split, track=track) for split in HELD_OUT}  # a diverged model leaves no folder
+    measured: dict[str, Any] = {split: finite(found.metrics()) for split, found in ranks.items()}
     with kept.locked():
         kept.begin(run, {"conjoin": __version__, **describe(model.device)}, None)
         save_graph(graph, kept.graph_folder)
         words = {"run": run.id, "form": run.form, "rank": run.rank, "epoch": costs["epochs"]}
         save_tensors(kept.weights_file("last"), model.state_dict(), words)
-        measured: dict[str, Any] = {}
-        for split in HELD_OUT:
-            ranks = rank(model, graph, split, track=track)
-            measured[split] = finite(ranks.metrics())
-            ranks.write(kept.ranks_file(split))
+        for split, found in ranks.items():
+            found.write(kept.ranks_file(split))
         last = {"epoch": costs["epochs"], **measured}
         kept.finish({**costs, "weights": "last", **measured, "last": last, "best": None})
     return kept
