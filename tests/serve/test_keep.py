@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 import conjoin
 from conjoin.errors import Diverged, FormError, RunError, UsageError
 from conjoin.graph.graph import Graph
+from conjoin.graph.named.datasets import load
 from conjoin.model.model import Model
 from conjoin.serve.keep import keep_as_run
 from conjoin.serve.predictor import Predictor
@@ -30,6 +32,14 @@ def test_what_was_kept_answers_and_ranks_as_before(tmp_path: Path) -> None:
     assert kept.result["test"]["mrr"] == conjoin.rank(mine.model, GRAPH, "test").mrr() == kept.ranks("test").mrr()
     assert (kept.run.origin, kept.result["epochs"]) == ("binary cross-entropy", 3)
     assert kept.result["parameters"] == mine.model.n_parameters
+
+
+def test_the_ranks_of_a_model_of_bf16_are_those_of_the_run_that_is_opened(tmp_path: Path) -> None:
+    graph = load("synthetic:symmetric(entities=120)")
+    model = Model("5star-conj", graph.n_entities, graph.n_relations, rank=4, scale=0.3, dtype=torch.bfloat16)
+    kept = keep_as_run(Predictor(model, graph), tmp_path / "run", origin="margin", epochs=1)
+    assert kept.result["test"]["mrr"] == conjoin.rank(conjoin.open(kept).model, graph, "test").mrr()
+    assert model.relations.dtype == torch.bfloat16
 
 
 def test_another_origin_is_another_run(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from conjoin import __version__
 from conjoin.device import describe
@@ -38,6 +41,9 @@ def keep_as_run(predictor: Predictor, out: str | Path, *, origin: str, epochs: i
         raise RunError(f"{kept.path} holds a run: keep it in another folder")
     if not origin.strip():
         raise UsageError("the origin of a model that was not trained here is told in words, such as 'margin loss'")
+    if model.relations.dtype == torch.bfloat16:  # runs are opened in float32, in which ranks are others
+        model = deepcopy(model).float()
+        predictor = Predictor(model, predictor.graph)
     run = Run.of(predictor.graph, model.form, rank=model.rank, recipe=Recipe(epochs=epochs), origin=origin)
     costs = {
         **dict.fromkeys(("seconds_per_epoch", "seconds_last_epoch", "seconds_total", "peak_bytes")),
