@@ -28,7 +28,7 @@ BELOW: dict[str, set[str]] = {
     "plugins": {"errors"},
     "algebra": {"errors", "plugins"},
     "graph": {"errors", "files", "progress", "plugins"},
-    "model": {"errors", "algebra", "processes"},
+    "model": {"errors", "device", "algebra", "processes"},
     "ranking": {"errors", "files", "progress", "device", "graph", "model"},
     "learn": {"errors", "files", "strict", "progress", "device", "processes", "algebra", "graph", "model", "ranking"},
     "plan": {"errors", "device", "algebra", "graph", "model", "learn"},

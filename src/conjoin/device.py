@@ -38,13 +38,18 @@ def choose_device(wanted: str | None = None) -> Choice:
             return Choice(torch.device("cuda"), f"{torch.cuda.get_device_name()} found")
         threads = torch.get_num_threads()
         return Choice(torch.device("cpu"), f"no CUDA device found; {threads} thread{'s' if threads > 1 else ''}")
+    return Choice(usable(wanted), "asked for")
+
+
+def usable(wanted: torch.device | str) -> torch.device:
+    """A device that tensors can be on; an error where they cannot."""
     try:
         device = torch.device(wanted)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise UsageError(f"device {wanted!r} cannot be used ({reason}): use cpu, or leave --device out") from error
-    return Choice(device, "asked for")
+        raise UsageError(f"device '{wanted}' cannot be used ({reason}): use cpu, or name none") from error
+    return device
 
 
 @contextmanager

@@ -129,3 +129,9 @@ def test_impossible_models_are_refused() -> None:
     for entities, relations in ((0, 1), (1, 0)):
         with pytest.raises(UsageError, match="entities and relations"):
             Model("5star", entities, relations, rank=3)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "cdua"])
+def test_a_device_that_is_not_here_is_told_with_the_way_out(device: str) -> None:
+    with pytest.raises(UsageError, match=f"device '{device}' cannot be used .*: use cpu, or name none"):
+        Model("complex", 3, 1, rank=2, device=device)

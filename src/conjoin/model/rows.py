@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from conjoin.device import usable
+
 GRAIN = 192
 """Tables on a GPU end at a multiple of this: of 64 for matrix units, and of 96 so that equal entities tie. A product
 with 40,943 columns took 0.78 ms on an H200, one with 40,960 columns 0.23 ms (bench/gpu_step.py)."""
@@ -36,7 +38,7 @@ def with_room(rows: Tensor) -> Tensor:
 
 def with_room_for(rows: int, width: int, *, dtype: torch.dtype, device: torch.device | str | None) -> Tensor:
     """Rows to be filled, with their room behind them."""
-    place = torch.device(device or "cpu")
+    place = usable(device or "cpu")
     length = -(-rows // GRAIN) * GRAIN if place.type == "cuda" else rows
     return torch.zeros(length, width, dtype=dtype, device=place)[:rows]
 
