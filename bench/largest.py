@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import statistics
 import time
 from datetime import date
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from conjoin.bench.results import hardware_of
 from conjoin.device import choose_device, describe, matmul_precision, peak_bytes, reset_peak, synchronize
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step
@@ -78,8 +78,7 @@ def main() -> None:
         "slowest_step": max(seconds),
         "losses": losses,
     }
-    name = f"{os.cpu_count()}cores" if device.type == "cpu" else str(machine["name"])
-    hardware = re.sub(r"[^a-z0-9]+", "", name.casefold())
+    hardware = hardware_of(machine, os.cpu_count() or 1)
     out = chosen.out or RESULTS / f"largest_{hardware}_{date.today().isoformat()}.json"
     out.write_text(json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import statistics
 from dataclasses import asdict
 from datetime import date
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import conjoin
+from conjoin.bench.results import hardware_of
 from conjoin.device import choose_device, describe
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
@@ -45,8 +45,7 @@ def main() -> None:
     graph = conjoin.load(chosen.data)
     device = choose_device(chosen.device).device
     machine = describe(device)
-    name = f"{os.cpu_count()}cores" if device.type == "cpu" else str(machine["name"])
-    hardware = re.sub(r"[^a-z0-9]+", "", name.casefold())
+    hardware = hardware_of(machine, os.cpu_count() or 1)
     out = chosen.out or RESULTS / f"sampled_softmax_{hardware}_{date.today().isoformat()}.json"
     settings = {key: getattr(chosen, key) for key in ("data", "form", "rank", "epochs", "batch", "n3")}
     rows = _rows_of(out, settings)

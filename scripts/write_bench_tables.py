@@ -110,7 +110,7 @@ def other_peaks() -> list[Peak]:
     for theme in ("train", "tied", "saving"):
         for cell in (cell for result in results(f"{theme}_h200_*.json") for cell in result["cells"]):
             found.append(_peak(theme, cell, relations=dataset(cell["dataset"]).counts.relations))
-    for result in results("largest_nvidiah200_*.json"):
+    for result in results("largest_h200_*.json"):
         examples = result["batch"] * len(result["losses"])
         found.append(_peak("largest", {**result, "examples": examples}, relations=1000))
     return sorted(set(found), key=lambda peak: (-peak.measured, peak))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from conjoin.algebra.forms import Form
 from conjoin.algebra.notation import parse
+from conjoin.errors import UsageError
 from conjoin.learn import step as steps
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step, optimizer_for, usual_precision, why_not
@@ -249,3 +250,13 @@ def test_a_training_that_was_stopped_may_begin_with_a_later_step() -> None:
 
     for found, wanted in zip(trained(asked, 2), trained(asked[8:], 0), strict=True):
         assert torch.equal(found, wanted)
+
+
+def test_bf16_is_refused_on_a_gpu_without_its_kernels_also_to_a_run_that_began_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = Model("complex", 5, 2, rank=4)
+    monkeypatch.setattr(Model, "device", torch.device("cuda"))
+    with pytest.raises(UsageError, match=r"the softmax is sampled\): use tf32 or fp32, in a new folder if"):
+        Step(model, Recipe(precision="bf16", negatives=2))
+    assert Step(model, Recipe(precision="tf32", negatives=2)).path.endswith("not fused: the softmax is sampled")

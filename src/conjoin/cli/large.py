@@ -139,15 +139,14 @@ def plan(
     conjoin plan --entities 100000000 --triples 1000000000 --rank 100 --processes 8 --memory 141GB --device cuda
     """
     from conjoin.algebra.notation import form as form_of
-    from conjoin.errors import UsageError
+    from conjoin.learn.negatives import check_negatives
     from conjoin.learn.presets import usual_batch
     from conjoin.learn.recipe import Recipe
     from conjoin.plan.memory import Setting
     from conjoin.plan.plan import left_of, make_plan
 
     sizes = _sizes(graph, entities, relations, triples, reading=reading, labels=labels)
-    if negatives > sizes.entities:
-        raise UsageError(f"{negatives} negatives of {sizes.entities} entities: take fewer, or 0 for all of them")
+    check_negatives(negatives, sizes.entities)
     kind, here = _device(device, elsewhere=memory is not None)
     usual = _usual_precision(device, here=here, form=form_of(form), negatives=negatives, processes=processes)
     recipe = Recipe(optimizer=optimizer, precision=precision or usual)  # type: ignore[arg-type]

@@ -17,15 +17,17 @@ from conjoin.learn.recipe import Recipe
 from conjoin.model.shared import Sample
 
 
+def check_negatives(negatives: int, entities: int) -> None:
+    """An error where more are wanted than there are."""
+    if negatives > entities:
+        raise UsageError(f"{negatives} negatives of {entities} entities: take fewer, or 0 for all of them")
+
+
 class Negatives:
     """Draws samples of a graph's entities as a recipe wants them."""
 
     def __init__(self, graph: Graph, recipe: Recipe, *, device: torch.device) -> None:
-        if recipe.negatives > graph.n_entities:
-            raise UsageError(
-                f"negatives = {recipe.negatives}, but {graph.name} has {graph.n_entities} entities: "
-                "take fewer, or 0 for all of them"
-            )
+        check_negatives(recipe.negatives, graph.n_entities)
         self.count, self.entities, self.device = recipe.negatives, graph.n_entities, device
         self.cumulative: Tensor | None = None
         self.log_q: Tensor | None = None
