@@ -25,6 +25,7 @@ SIX = ("complex", "complex-conj", "5star", "5star-conj", "5star-conj-tuned", "5s
 ALSO = {("WN18RR", "complex-conj-published")}
 """Besides the six main rows, what a claim needs several seeds of."""
 WANTED_SEEDS = 3
+SHORT_SECONDS = 120
 HITS = tuple(measure for measure in QUALITY if measure != "mrr")
 
 
@@ -229,11 +230,30 @@ def missing(findings: Findings, tried: Mapping[str, Mapping[str, str]]) -> list[
         wanted = [seed for seed in outcome.seeds[: WANTED_SEEDS if several else 1] if seed not in have]
         if not wanted:
             continue
-        why = f"{len(have)} of {WANTED_SEEDS} seeds" if have else tried.get(dataset, {}).get(name, absent(dataset))
+        why = _few(outcome) if have else tried.get(dataset, {}).get(name, absent(dataset))
         lines.append((dataset, name, why, command(study.name, dataset, name, spans(wanted).replace("–", "-"))))
     if not lines:
         return ["Nothing: every row has a run, the six main rows three seeds."]
     return table(("dataset", "row", "state", "filled by"), lines, left=4)
+
+
+def _few(outcome: Outcome) -> str:
+    told = f"{len(outcome.runs)} of {WANTED_SEEDS} seeds"
+    took = outcome.moments("seconds_total")
+    return f"{told}; {took.mean / 60:.1f} minutes each" if took else told
+
+
+def seeds_of_short_runs(findings: Findings) -> str:
+    """How many of the six main rows have three seeds, of those that train within two minutes."""
+    took = [
+        (outcome.moments("seconds_total"), outcome) for (_, name), outcome in findings.outcomes.items() if name in SIX
+    ]
+    short = [outcome for moments, outcome in took if moments and moments.mean < SHORT_SECONDS]
+    done = sum(len(outcome.runs) >= WANTED_SEEDS for outcome in short)
+    return (
+        f"Three seeds are the aim for the six main rows where a run trains in under {SHORT_SECONDS // 60} minutes:"
+        f" {done} of these {len(short)} cells have them."
+    )
 
 
 def origins(*studies: Findings) -> list[str]:

@@ -19,7 +19,16 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import results_claims as claims  # noqa: E402
 import results_controls as controls  # noqa: E402
 from results_ablations import ablations, cost  # noqa: E402
-from results_cells import GOAL, agreement, card_minutes, missing, origins, read_tried, table  # noqa: E402
+from results_cells import (  # noqa: E402
+    GOAL,
+    agreement,
+    card_minutes,
+    missing,
+    origins,
+    read_tried,
+    seeds_of_short_runs,
+    table,
+)
 from results_contrast import Evidence  # noqa: E402
 from results_costs import bytes_saved, memory_examples, time_saving  # noqa: E402
 from results_summary import how_sure, renewed, what_sharing_saves  # noqa: E402
@@ -102,8 +111,8 @@ def page(root: Path = ROOT) -> str:
         *(line for claim in sections for line in (f"## {claim.title}", "", *claim.lines, "")),
         "## Not yet run",
         "",
-        "Rows without a run, and rows that should have three seeds. `conjoin study plan studies/paper.toml --machine"
-        " 'NVIDIA H200'` puts them in order of cost.",
+        f"Rows without a run, and main rows with fewer than three seeds. {seeds_of_short_runs(paper)}"
+        " `conjoin study plan studies/paper.toml --machine 'NVIDIA H200'` puts them in order of cost.",
         "",
         *missing(paper, tried),
         "",

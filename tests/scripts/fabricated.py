@@ -18,7 +18,16 @@ def study_in(place: Path, name: str = "paper") -> Study:
     return Study.read(place / "studies" / f"{name}.toml")
 
 
-def ran(place: Path, dataset: str, row: str, mrrs: Sequence[float], *, study: str = "paper", better: int = 3) -> None:
+def ran(
+    place: Path,
+    dataset: str,
+    row: str,
+    mrrs: Sequence[float],
+    *,
+    study: str = "paper",
+    better: int = 3,
+    best: float | None = None,
+) -> None:
     """Finished runs, seed by seed, with these MRRs; every question has about the same rank."""
     specified = study_in(place, study)
     for seed, mrr in enumerate(mrrs):
@@ -31,7 +40,7 @@ def ran(place: Path, dataset: str, row: str, mrrs: Sequence[float], *, study: st
             cell,
             mrr=mrr,
             hits=(0.5, 0.5, 0.5),
-            best_mrr=mrr,
+            best_mrr=mrr if best is None else best,
             parameters=2 * cell.rank * counts.entities + relations,
             relation_parameters=relations,
             ranks=ranks_of(places.tolist()),

@@ -362,6 +362,29 @@ def test_every_run_has_its_origin_and_its_minutes(place: Path) -> None:
     assert "| paper | WN18 | complex | test card | 2 | 20 | 2.00 ± 0.00 | 1.3 |" in section(page, "Card minutes")
 
 
+def test_short_main_rows_should_have_three_seeds(place: Path) -> None:
+    title = "Not yet run"
+    ran(place, "WN18", "complex", [0.951, 0.953])
+    ran(place, "WN18", "5star", [0.952])
+    ran(place, "WN18", "quate", [0.947])
+    told = section(write_results.page(place), title)
+    assert "| WN18 | complex | 2 of 3 seeds; 0.7 minutes each |" in told
+    assert "| WN18 | 5star | 1 of 3 seeds; 13.3 minutes each |" in told
+    assert "trains in under 2 minutes: 0 of these 1 cells have them." in told, "5star is longer, quate no main row"
+    ran(place, "WN18", "complex-conj", [0.951, 0.953, 0.952])
+    told = section(write_results.page(place), title)
+    assert "1 of these 2 cells have them." in told
+    assert "| WN18 | complex-conj |" not in told
+
+
+def test_an_epoch_too_late_is_seen_in_the_best_one(place: Path) -> None:
+    ran(place, "WN18", "quate", [0.9], best=0.94)
+    ran(place, "WN18", "complex", [0.951])
+    told = section(write_results.page(place), "The method on another model: QuatE")
+    assert "| WN18 | 0.900 (n = 1) | 0.951 (n = 1) |" in told
+    assert told.endswith("| 0.940 | 0.951 |")
+
+
 def test_the_paper_s_memory_examples() -> None:
     told = " ".join(memory_examples())
     for number in ("521 MB, or 497 MiB", "163 TB, or 148 TiB", "261 MB", "282 MB", "1.6 TB", "21.5 MB or 7.6 % less"):
