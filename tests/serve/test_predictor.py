@@ -292,6 +292,22 @@ def test_two_runs_side_by_side(predictor: Predictor, run: Path) -> None:
         compare([], Question("Q1", "P1"))
 
 
+@pytest.mark.parametrize("only_new", [False, True])
+def test_what_any_graph_holds_is_known_whichever_run_names_it(*, only_new: bool) -> None:
+    facts = [("a", "r", "b"), ("b", "r", "c")]
+
+    def run(graph: Graph, of_c: float) -> Predictor:
+        """Scores c, the answer, with `of_c` and b with 1."""
+        model = Model("complex", 3, 1, rank=2, seed=None)
+        model.relations.data[:] = torch.tensor([1.0, 1.0, 0.0, 0.0])
+        model.entities.weight.data[:, 0] = torch.tensor([1.0, 1.0, of_c])
+        return Predictor(model, graph)
+
+    knows, names = run(Graph.from_triples([*facts, ("a", "r", "c")]), 0.5), run(Graph.from_triples(facts), 2.0)
+    compared = compare([knows, names], Question("a", "r"), k=1, only_new=only_new)
+    assert {answer.entity: answer.known for answer in compared}["c"]
+
+
 def copied(run: Path, target: Path) -> Path:
     import shutil
 

@@ -54,14 +54,13 @@ def compare(
     if not predictors:
         raise UsageError("there is no run to compare: open at least one")
     labels: dict[str, str] = {}
-    known: set[str] = set()
     for predictor in predictors:
         for answer in predictor.ask(*question, k=k, only_new=only_new, candidates=candidates):
             labels.setdefault(answer.entity, answer.label)
-            known |= {answer.entity} if answer.known else set()
-    places = [_places(predictor, question, list(labels), candidates, only_new=only_new) for predictor in predictors]
+    found = [_places(predictor, question, list(labels), candidates, only_new=only_new) for predictor in predictors]
+    known = set[str]().union(*(facts for _, facts in found))
     compared = [
-        Compared(name, labels[name], name in known, tuple(row[number] for row in places))
+        Compared(name, labels[name], name in known, tuple(places[number] for places, _ in found))
         for number, name in enumerate(labels)
     ]
     return sorted(compared, key=lambda answer: np.mean([1 / p.rank if p else 0 for p in answer.places]), reverse=True)
@@ -69,7 +68,8 @@ def compare(
 
 def _places(
     predictor: Predictor, question: Question, names: Sequence[str], candidates: Sequence[str] | None, *, only_new: bool
-) -> list[Place | None]:
+) -> tuple[list[Place | None], set[str]]:
+    """Where a run puts each name, and those that its graph holds as answers."""
     asked = predictor.understood(question)
     scores, facts, competes = predictor.scores(asked)
     vocabulary = predictor.graph.relations if asked.r is None else predictor.graph.entities
@@ -87,4 +87,4 @@ def _places(
         (probability,) = predictor.probabilities(relation, scores[i : i + 1])
         rank = 1 + int((scores[competes] > scores[i]).sum())
         places.append(Place(rank, float(scores[i]), None if i in facts else probability))
-    return places
+    return places, {vocabulary.names[i] for i in facts.tolist()}
