@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 import conjoin
 from conjoin.errors import RunError, UsageError
-from conjoin.graph.graph import Graph
+from conjoin.graph.graph import HELD_OUT, Graph
 from conjoin.serve.calibrate import SHALLOWEST, Fitting, Sample, calibrate, draw, fit, fit_mined, measure, reliability
 from conjoin.serve.calibration import Calibration, Sigmoid, Steps, read_calibration, write_calibration
 from conjoin.serve.export import export
@@ -118,6 +119,33 @@ def test_a_question_with_several_facts_is_asked_once() -> None:
     prior = calibrate(predictor).about["prior"]
     assert prior == pytest.approx(6 / (6 + sum(asked.values())))
     assert draw(predictor, "valid", Fitting(ratio=1)).weight.tolist() == [[1, 1]] * 6
+
+
+def repeated(graph: Graph) -> Graph:
+    """The same facts, many of them twice: within valid and test, and again in a later split."""
+    valid = np.concatenate([graph.train[::3], graph.valid, graph.valid[::2]])
+    test = np.concatenate([graph.test, graph.valid[::2], graph.train[::5], graph.test[::2]])
+    return replace(graph, valid=valid, test=test)
+
+
+@pytest.mark.parametrize("ratio", [None, 2])
+def test_facts_that_were_trained_on_or_come_again_are_not_held_out(run: Path, graph: Graph, ratio: int | None) -> None:
+    model = open_run(run).model
+    once, twice = Predictor(model, graph), Predictor(model, repeated(graph))
+    fitting = Fitting(ratio=ratio, fewest=5)
+    for split in HELD_OUT:
+        for expected, found in zip(draw(once, split, fitting), draw(twice, split, fitting), strict=True):
+            assert np.array_equal(expected, found)
+    assert calibrate(twice, fitting).about == calibrate(once, fitting).about
+    with pytest.raises(UsageError, match="no validation facts that train lacks"):
+        calibrate(Predictor(model, replace(graph, valid=graph.train)))
+    assert "calibrated" not in calibrate(Predictor(model, replace(graph, test=graph.valid)), fitting).measured
+
+
+def test_what_the_graph_still_knows_is_not_hidden(run: Path, graph: Graph) -> None:
+    model = open_run(run).model
+    assert rehearse(Predictor(model, repeated(graph)), ["test"], n=9).hidden == len(graph.test)
+    assert rehearse(Predictor(model, repeated(graph)), ["valid", "test"], n=9).hidden == 26
 
 
 @pytest.mark.parametrize("method", ["isotonic", "platt"])

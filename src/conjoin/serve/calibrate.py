@@ -10,10 +10,12 @@ import numpy as np
 import torch
 
 from conjoin.errors import NotInstalled, UsageError, unknown
-from conjoin.graph.graph import Ids, Split
+from conjoin.graph.graph import SPLITS, Graph, Ids, Split, reciprocal
+from conjoin.graph.patterns import codes
 from conjoin.model.initial import generator
 from conjoin.progress import Track, silent
 from conjoin.serve.calibration import Calibration, Curve, Reals, Sigmoid, Steps
+from conjoin.serve.extend import among
 from conjoin.serve.predictor import Marks, Predictor
 from conjoin.serve.rehearse import Stage, rehearse
 
@@ -87,10 +89,11 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
     >>> calibrate(Predictor(model, graph), Fitting(method="platt")).about["method"]
     'platt'
     """
-    chosen = fitting or Fitting()
-    if not len(predictor.graph.valid):
+    chosen, graph = fitting or Fitting(), predictor.graph
+    if not len(held_out(graph, "valid")):
+        of_its_own = " that train lacks" if len(graph.valid) else ""
         raise UsageError(
-            f"{predictor.graph.name} has no validation facts to calibrate on: "
+            f"{graph.name} has no validation facts{of_its_own} to calibrate on: "
             "hold more out (conjoin split FILE --valid 20% -o FOLDER) and train again"
         )
     valid = draw(predictor, "valid", chosen, track=track)
@@ -105,13 +108,14 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
         "against": "all entities" if chosen.ratio is None else f"{chosen.ratio} random corruptions",
         "ratio": chosen.ratio,
         "prior": float(len(valid.score) / valid.weight.sum()),
-        "facts": len(predictor.graph.valid),
+        "facts": len(valid.score) // 2,
         "fewest": chosen.fewest,
         "own_curves": len(own),
         "seed": chosen.seed,
     }
     fitted = Calibration(pooled, own, about)
-    measured = measure(draw(predictor, "test", chosen, track=track), fitted) if len(predictor.graph.test) else {}
+    left = len(held_out(graph, "test"))
+    measured = measure(draw(predictor, "test", chosen, track=track), fitted) if left else {}
     mined, mined_own = fit_mined(predictor, chosen.fewest, track=track)
     whole = Calibration(pooled, own, about, measured, mined, mined_own)
     if measured and mined:
@@ -128,7 +132,7 @@ def fit_mined(predictor: Predictor, fewest: int, *, track: Track = silent) -> tu
     """
     graph = predictor.graph
     stage = Stage(Predictor(predictor.model, graph), ["valid"])
-    hidden = np.bincount(graph.valid[:, 1], minlength=graph.n_relations)
+    hidden = np.bincount([r for _, r, _ in stage.hidden], minlength=graph.n_relations)
     hidden[~np.isin(np.arange(graph.n_relations), graph.train[:, 1])] = 0  # nobody mines for these
     enough, others = (np.flatnonzero(found).tolist() for found in (hidden >= fewest, hidden < fewest))
     groups = [others, *([r] for r in enough)]
@@ -157,9 +161,19 @@ def measure_mined(predictor: Predictor, *, track: Track = silent) -> dict[str, A
     return {"first": len(found.value), "right": int(found.right.sum()), "said": said, "hidden": found.hidden}
 
 
+def held_out(graph: Graph, split: Split) -> Ids:
+    """The facts (n, 3) of a split that no split before it has, each once: the others are known and need no finding."""
+    facts = graph.triples(split)
+    fresh = np.zeros(len(facts), dtype=bool)
+    fresh[np.unique(codes(facts)[0], return_index=True)[1]] = True
+    for before in SPLITS[: SPLITS.index(split)]:
+        fresh &= ~among(facts, graph.triples(before))
+    return facts[fresh]
+
+
 def draw(predictor: Predictor, split: Split, fitting: Fitting, *, track: Track = silent) -> Sample:
-    """The facts of a split with corruptions that are in no split, both directions."""
-    queries = predictor.graph.queries(split)
+    """The held-out facts of a split with corruptions that are in no split, both directions."""
+    queries = reciprocal(held_out(predictor.graph, split), predictor.graph.n_relations)
     size = max(1, predictor.model.entities.questions_at_once() // 4)
     parts = [queries[start : start + size] for start in range(0, len(queries), size)]
     drawn = [

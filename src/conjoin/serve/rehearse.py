@@ -46,7 +46,8 @@ class Stage:
             facts[: 0 if split in hide else None] for split, facts in (("valid", graph.valid), ("test", graph.test))
         )
         partly = replace(graph, valid=valid, test=test)
-        self.hidden = {fact for split in hide for fact in map(tuple, graph.triples(split).tolist())}
+        facts = np.concatenate([graph.triples(split) for split in hide])
+        self.hidden = set(map(tuple, facts[~partly.known.contains(facts)].tolist()))
         self._search = Search(Predictor(predictor.model, partly, calibration=predictor.calibration))
 
     def first(self, n: int, *, relations: Sequence[int] | None = None, track: Track = silent) -> Rehearsal:
