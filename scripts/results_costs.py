@@ -156,7 +156,10 @@ def time_saving(evidence: Evidence) -> tuple[Verdict, str, list[str]]:
         )
         if seen := sorted({round(1e4 * wide[name] / PUBLISHED_SAVING[name]) for name in clear}):
             ends = " to ".join(map(str, dict.fromkeys((seen[0], seen[-1]))))
-            short += f"; wide tables give {ends} % of the printed saving, the rest is not explained"
+            short += (
+                f"; those with the published widths that exceed the scatter are {ends} % of the printed saving, the"
+                " rest is not explained"
+            )
         told = "; ".join(f"{n}: {whole_percent(wide[n])} wide, {whole_percent(equal[n])} equal" for n in full)
         faint = ", ".join(name for name in full if name not in clear)
         but = f", which it does not on {faint}" if faint else ""
