@@ -14,6 +14,7 @@ from torch import Tensor
 from conjoin.errors import UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.negatives import Negatives
+from conjoin.learn.objective import penalty
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.step import Step
 from conjoin.learn.train import train
@@ -98,6 +99,57 @@ def test_rows_that_no_one_touches_stay(negatives: int) -> None:
         Step(model, recipe)(batch, sample)
         changed = set((model.entities.weight != before).any(dim=1).nonzero().squeeze(1).tolist())
         assert changed == {*batch[:, 0].tolist(), *batch[:, 2].tolist(), 1, 29}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_sampled_steps_are_the_rule_on_the_rows_they_touch(optimizer: str) -> None:
+    """Written out in plain arithmetic: moments of other rows do not fade, and all rows share one count of steps."""
+    recipe = Recipe.from_mapping({"optimizer": optimizer, "negatives": 4, "batch": 3, "n3": 0.1, "lr": 0.05})
+    model, expected, log_q = model_of(entities=12), model_of(entities=12), torch.linspace(-2, 0, 12).double()
+    step, moments = Step(model, recipe), [table.detach().new_zeros(2, *table.shape) for table in tables(expected)]
+    for number in range(1, 6):
+        batch = examples(3, entities=12, seed=number)
+        ids = torch.tensor([number, number, number + 3, number + 5])
+        costs = step(batch, Sample(ids, log_q[ids], log_q[batch[:, 2]]))
+        cost = sampled_cost(expected, batch, ids, log_q, recipe)
+        torch.testing.assert_close(costs.sum(), cost.detach(), rtol=0, atol=1e-9)
+        gradients = torch.autograd.grad(cost, tables(expected))
+        touched = torch.unique(torch.cat([batch[:, 0], batch[:, 2], ids]))
+        with torch.no_grad():
+            for table, gradient, kept, rows in zip(
+                tables(expected), gradients, moments, (touched, torch.arange(4)), strict=True
+            ):
+                table[rows] -= 0.05 * direction(optimizer, gradient[rows], kept, rows, number)
+    for found, wanted in zip(tables(model), tables(expected), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-9)
+
+
+def tables(model: Model) -> tuple[torch.nn.Parameter, torch.nn.Parameter]:
+    return model.entities.weight, model.relations
+
+
+def sampled_cost(model: Model, batch: Tensor, ids: Tensor, log_q: Tensor, recipe: Recipe) -> Tensor:
+    """Cross-entropy of each target against the sample, both less log Q, and the penalty."""
+    h, r, t = batch.unbind(dim=1)
+    scores = model.scores(h, r) - log_q
+    losses = [
+        torch.stack([row[target], *(row[e] for e in ids.tolist() if e != int(target))]).logsumexp(0) - row[target]
+        for row, target in zip(scores, t, strict=True)
+    ]
+    return torch.stack(losses).mean() + penalty(model.squared_moduli(h, r, t), recipe)
+
+
+def direction(rule: str, gradient: Tensor, kept: Tensor, rows: Tensor, number: int) -> Tensor:
+    """What a rule makes of a gradient; `kept` are the moments of the whole table."""
+    if rule == "sgd":
+        return gradient
+    if rule == "adagrad":
+        kept[0, rows] += gradient**2
+        return gradient / (kept[0, rows].sqrt() + 1e-10)
+    kept[0, rows] = 0.9 * kept[0, rows] + 0.1 * gradient
+    kept[1, rows] = 0.999 * kept[1, rows] + 0.001 * gradient**2
+    mean, square = kept[0, rows] / (1 - 0.9**number), kept[1, rows] / (1 - 0.999**number)
+    return mean / (square.sqrt() + 1e-8)
 
 
 def test_a_step_in_tiles_holds_nothing_as_large_as_the_table() -> None:
