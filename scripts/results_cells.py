@@ -13,7 +13,7 @@ from conjoin.graph.named.catalogue import dataset as catalogued
 from conjoin.report.collect import QUALITY, Findings, Outcome
 from conjoin.report.compare import UNIT
 from conjoin.report.judge import ROUNDING, WITHIN, difference, published_value, reproduced
-from conjoin.report.printing import bare, mean_sd, seconds, signed
+from conjoin.report.printing import bare, listed, mean_sd, seconds, signed
 from conjoin.report.tables import HEADS, spans
 from conjoin.study.study import Row
 
@@ -64,8 +64,7 @@ def printed_cells(findings: Findings) -> tuple[list[Outcome], list[Outcome]]:
 
 def datasets_of(outcomes: Iterable[Outcome]) -> str:
     """Their datasets in words: FB15K-237, WN18RR and WN18."""
-    names = list(dict.fromkeys(outcome.benchmark.name for outcome in outcomes))
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return listed(list(dict.fromkeys(outcome.benchmark.name for outcome in outcomes)))
 
 
 def agreement(findings: Findings, tried: Mapping[str, Mapping[str, str]]) -> tuple[Verdict, str, list[str]]:

@@ -87,8 +87,7 @@ class Predictions:
         def answers(dataset: str, row: str) -> Answers | None:
             if (dataset, row) not in kept:
                 outcome = findings.of(dataset, row)
-                folders = [run.folder for run in outcome.runs] if outcome else []
-                kept[dataset, row] = Answers.of(folder.ranks("test") for folder in folders) if folders else None
+                kept[dataset, row] = outcome.answers() if outcome else None
             return kept[dataset, row]
 
         outcomes = []

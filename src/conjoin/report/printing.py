@@ -73,8 +73,8 @@ def bare(value: float, *, decimals: int = 3) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """a, b and c."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    """a, b and c; nothing of nothing."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def span(interval: Interval) -> str:
