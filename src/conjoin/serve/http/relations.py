@@ -63,10 +63,10 @@ def _patterns(run: OpenRun) -> list[list[dict[str, Any]]]:
 
 
 def _ranks(run: OpenRun) -> list[Table]:
-    """Per relation the metrics of its test questions by what was asked for; None where there is no question."""
+    """Per relation the metrics of its test questions by what was asked for; None where there is no question, or where
+    the ranks that were kept are not of these weights."""
     n = run.graph.n_relations
-    file = run.folder.ranks_file("test")
-    if not file.exists():
+    if run.weights != run.folder.run.weights or not run.folder.ranks_file("test").exists():
         return [dict.fromkeys(DIRECTIONS) for _ in range(n)]
     ranks = run.folder.ranks("test")
     apart = {direction: _by_relation(ranks.where(ranks.direction == d), n) for d, direction in enumerate(DIRECTIONS)}
