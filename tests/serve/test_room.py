@@ -49,3 +49,11 @@ def test_a_city_that_lies_nowhere_and_a_currency() -> None:
     assert room[graph.entities.index["city 19"]] > 0.9
     assert room[graph.entities.index["city 3"]] < 0.01
     assert room[graph.entities.index["money 0"]] < 0.3
+
+
+def test_facts_that_come_again_count_once() -> None:
+    facts = [("a", "r", "b"), ("b", "r", "a"), ("a", "r", "c"), ("c", "s", "a"), ("d", "s", "d")]
+    once, often = Graph.from_triples(facts), Graph.from_triples([*facts, *facts[2:]], facts[2:4], facts[:1])
+    assert np.array_equal(Rooms(often).back, Rooms(once).back)
+    for r in range(2):
+        assert np.array_equal(Rooms(often).of(r), Rooms(once).of(r))

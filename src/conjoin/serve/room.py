@@ -29,16 +29,16 @@ class Rooms:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, n = graph, graph.n_relations
-        facts = graph.everything()
-        roles = np.concatenate([facts[:, 0] * 2 * n + facts[:, 1], facts[:, 2] * 2 * n + n + facts[:, 1]])
-        entity, role = np.divmod(np.unique(roles), 2 * n)
+        self.graph, n, known = graph, graph.n_relations, graph.known
+        entity, role = np.divmod(known.keys, 2 * n)
         # A set of roles is the exclusive or of one random number for each: taking one away is that operation again.
         self._signs: Keys = np.random.default_rng(0).integers(2**64, size=2 * n, dtype=np.uint64)
         self._keys: Keys = np.zeros(graph.n_entities, dtype=np.uint64)
         np.bitwise_xor.at(self._keys, entity, self._signs[role])
-        facts = facts[facts[:, 0] != facts[:, 2]]
-        both = facts[graph.known.contains(facts[:, ::-1])]
+        counts = np.diff(known.starts)
+        facts = np.stack([np.repeat(entity, counts), np.repeat(role, counts), known.tails], axis=1)
+        facts = facts[(facts[:, 1] < n) & (facts[:, 0] != facts[:, 2])]
+        both = facts[known.contains(facts[:, ::-1])]
         of_each, of_both = (np.bincount(part[:, 1], minlength=n) for part in (facts, both))
         self.back: Reals = (of_both + DOUBT) / (of_each + 1)
 
