@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.algebra.written import values_of
 
 from conjoin.algebra.mobius import (
     Complexes,
@@ -19,7 +20,6 @@ from conjoin.algebra.mobius import (
     from_sphere,
     points_of,
     to_sphere,
-    values_of,
 )
 from conjoin.algebra.notation import parse
 from conjoin.errors import UsageError

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from conjoin.algebra.mobius import Complexes
 from conjoin.algebra.notation import parse
 
 
@@ -23,3 +25,10 @@ def query(text: str, h: Tensor, *slots: Tensor) -> Tensor:
     form = parse(text)
     q = form.query(row(h), form.unfold(row(*slots)))
     return torch.complex(*q.chunk(2, dim=-1))
+
+
+def values_of(points: Complexes) -> Complexes:
+    """Points as complex numbers, (…, 2) to (…); infinity becomes inf."""
+    x, w = points[..., 0], points[..., 1]
+    far = np.abs(w) <= 1e-300 + 1e-16 * np.abs(x)
+    return np.asarray(np.where(far, complex(np.inf), x / np.where(far, 1, w)))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from tests.algebra.written import values_of
 from tests.geometry.trained import graph, model
 
 from conjoin.algebra.forms import FiveStar, Form, Slots
-from conjoin.algebra.mobius import chordal, points_of, values_of
+from conjoin.algebra.mobius import chordal, points_of
 from conjoin.algebra.planar import Z
 from conjoin.errors import UsageError
 from conjoin.geometry.motion import Moves, best_head, reading_of, symbol

@@ -33,13 +33,6 @@ def points_of(values: npt.ArrayLike) -> Complexes:
     return np.stack([np.where(far, 1, z), np.where(far, 0, 1)], axis=-1)
 
 
-def values_of(points: Complexes) -> Complexes:
-    """Points as complex numbers, (…, 2) to (…); infinity becomes inf."""
-    x, w = points[..., 0], points[..., 1]
-    far = np.abs(w) <= 1e-300 + 1e-16 * np.abs(x)
-    return np.asarray(np.where(far, complex(np.inf), x / np.where(far, 1, w)))
-
-
 def to_sphere(points: Complexes) -> Reals:
     """Stereographic projection, (…, 2) to (…, 3): the unit circle is the equator, 0 the south and ∞ the north pole."""
     x, w = points[..., 0], points[..., 1]
