@@ -25,7 +25,7 @@ from conjoin.serve.http import limits, shapes
 from conjoin.serve.http.layout import project
 from conjoin.serve.http.limits import Settings
 from conjoin.serve.http.reasons import Deadline
-from conjoin.serve.http.shelf import OpenRun, Shelf, open_shelf
+from conjoin.serve.http.shelf import OpenRun, Shelf
 from conjoin.serve.predictor import Predictor
 from conjoin.study.folder import RunFolder
 
@@ -175,17 +175,6 @@ def test_relations_carry_patterns_and_both_directions(client: TestClient, predic
     for direction, code in (("tail", 0), ("head", 1)):
         assert borders["ranks"][direction]["mrr"] == pytest.approx(ranks.where(ranks.direction == code).mrr())
         assert borders["ranks"][direction]["questions"] == 1
-
-
-def test_kept_ranks_of_other_weights_are_not_shown(tmp_path: Path, predictor: Predictor) -> None:
-    recipe = conjoin.Recipe(epochs=2, batch=16, validate_every=1)
-    settings, graph = Settings(rate=1e6, burst=1e6), predictor.graph
-    kept = conjoin.execute(conjoin.Run.of(graph, "complex", rank=4, recipe=recipe), graph, tmp_path / "last").path
-    for weights, shown in (("last", True), ("best", False)):
-        shelf = open_shelf([kept], settings=settings, weights=weights)
-        with talking(settings=settings, shelf=shelf) as client:
-            borders = got(client, "/v1/relations")["relations"][0]
-            assert [found is not None for found in borders["ranks"].values()] == [shown, shown]
 
 
 def test_entity_page(client: TestClient) -> None:
