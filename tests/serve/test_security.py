@@ -72,6 +72,21 @@ def test_pages_of_other_origins_are_refused(client: TestClient) -> None:
     assert "access-control-allow-origin" not in client.get(ASK, headers={"origin": HERE}).headers
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_pictures_and_frames_in_pages_of_other_origins_are_refused_and_links_are_followed(
+    client: TestClient, site: str
+) -> None:
+    for mode, dest in (("no-cors", "image"), ("no-cors", "empty"), ("navigate", "iframe")):
+        headers = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest}
+        answer = client.get("/v1/mine?n=1", headers=headers)
+        assert answer.status_code == 403
+        error_of(answer)
+        own = client.get("/v1/mine?n=1", headers={**headers, "sec-fetch-site": "same-origin"})
+        assert own.status_code == 200
+    followed = {"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert client.get("/v1/runs", headers=followed).status_code == 200
+
+
 def test_an_origin_that_was_allowed_may_ask(run: Path) -> None:
     site = "https://site.example"
     with talking(run, settings=Settings(origins=(f"{site}/",), token=TOKEN)) as client:
@@ -81,6 +96,8 @@ def test_an_origin_that_was_allowed_may_ask(run: Path) -> None:
         preflight = client.options("/v1/ask", headers=asks_first)
         assert preflight.status_code == 204
         assert "POST" in preflight.headers["access-control-allow-methods"]
+        fetched = {"origin": site, "sec-fetch-site": "cross-site", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty"}
+        assert client.get(ASK, headers={**fetched, **bearer}).status_code == 200
         refused = client.get(ASK, headers={"origin": site, "authorization": "Bearer wrong"})
         assert refused.status_code == 401
         assert refused.headers["access-control-allow-origin"] == site, "the page cannot read why"
@@ -329,6 +346,19 @@ def test_what_is_not_http_gets_a_reason(run: Path) -> None:
             head, _, body = answer.partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 400"), answer[:200]
             assert json.loads(body)["error"]["reason"]
+
+
+def test_a_body_whose_length_is_told_twice_is_refused_and_nothing_behind_it_is_read(run: Path) -> None:
+    body = b'{"questions": [{"head": "France", "relation": "borders"}]}'
+    request = (
+        b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    )
+    with listening(run, Settings()) as address:
+        answer = exchange(address, request + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    head, _, reason = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert "told twice" in json.loads(reason)["error"]["reason"]
 
 
 def malformed(chance: random.Random) -> tuple[str, str, dict[str, str], bytes]:

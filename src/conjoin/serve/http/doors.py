@@ -61,6 +61,8 @@ class Doors:
         host = headers.get(b"host", b"").decode("latin-1")
         if not self._is_ours(host):
             raise Refusal(421, "the Host header names another machine", "start the service with --allow-host NAME")
+        if b"origin" not in headers and _is_foreign(headers):
+            raise _foreign()
         return self._origin(headers.get(b"origin", b"").decode("latin-1"), host)
 
     def check_token(self, path: str, method: str, headers: dict[bytes, bytes]) -> None:
@@ -86,8 +88,21 @@ class Doors:
         except ValueError:
             same = False
         if not same:
-            raise Refusal(403, "pages of another origin may not ask", "start the service with --allow-origin URL")
+            raise _foreign()
         return {}
+
+
+def _foreign() -> Refusal:
+    return Refusal(403, "pages of another origin may not ask", "start the service with --allow-origin URL")
+
+
+def _is_foreign(headers: dict[bytes, bytes]) -> bool:
+    """Does a browser ask for a page of another origin? A picture or a frame has no Origin, yet mining begins for it.
+
+    Whoever follows a link from another page asks for themselves.
+    """
+    follows = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
+    return headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site") and not follows
 
 
 def hostname(host: str) -> str | None:

@@ -185,6 +185,10 @@ def _headers(scope: Scope) -> dict[bytes, bytes]:
         if name in headers and name in (b"host", b"authorization", b"content-length", b"content-type", b"origin"):
             raise Refusal(400, f"the header {name.decode('latin-1')} was sent twice")
         headers[name] = value
+    if b"content-length" in headers and b"transfer-encoding" in headers:
+        # A proxy in front may believe the other one, and take part of the body for a request of someone else.
+        hint = "send Content-Length or Transfer-Encoding"
+        raise Refusal(400, "the length of the body was told twice", hint, headers={"Connection": "close"})
     return headers
 
 
