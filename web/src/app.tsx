@@ -108,9 +108,9 @@ export function App(): VNode {
         ) : page === null ? (
           <><h1 class="hidden">Not found</h1><Nothing title="There is no such page"><a href={link("ask")}>Ask a question instead</a></Nothing></>
         ) : !run ? (
-          <Nothing title={`No run called ${query["run"] ?? ""} is served here`}>
+          <><h1 class="hidden">{TITLES[page]}</h1><Nothing title={`No run called ${query["run"] ?? ""} is served here`}>
             Served: {runs.value.runs.map((one, i) => <>{i > 0 && ", "}<a href={href(page, { ...query, run: one.name })}>{one.name}</a></>)}
-          </Nothing>
+          </Nothing></>
         ) : (
           Shown(page, { run, runs: runs.value.runs, query, theme, link })
         )}

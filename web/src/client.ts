@@ -109,12 +109,27 @@ const TOKEN = "conjoin-token";
 const REMEMBERED = 60;
 const remembered = new Map<string, unknown>();
 
-export function keepToken(token: string): void {
-  sessionStorage.setItem(TOKEN, token);
+let token = storedToken();
+
+function storedToken(): string | null {
+  try {
+    return sessionStorage.getItem(TOKEN);
+  } catch {
+    return null; // Forbidden storage: a token lasts until the page is left.
+  }
+}
+
+export function keepToken(given: string): void {
+  token = given;
+  try {
+    sessionStorage.setItem(TOKEN, given);
+  } catch {
+    // As above.
+  }
 }
 
 export function hasToken(): boolean {
-  return sessionStorage.getItem(TOKEN) !== null;
+  return token !== null;
 }
 
 export function addressOf(path: string, parameters: Parameters = {}): string {
@@ -147,17 +162,16 @@ export function post<T>(path: string, body: unknown, signal?: AbortSignal): Prom
 
 async function send<T>(address: string, request: RequestInit): Promise<T> {
   const headers = new Headers(request.headers);
-  const token = sessionStorage.getItem(TOKEN);
   if (token) headers.set("Authorization", `Bearer ${token}`);
-  let reply: Response;
-  try {
-    reply = await fetch(address, { ...request, headers });
-  } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Refused(0, "The service does not answer.", "Is “conjoin serve” still running? Start it again, then try once more.");
-  }
-  const content: unknown = await reply.json().catch(() => null);
+  const reply = await fetch(address, { ...request, headers }).catch(unanswered);
+  // Who leaves, or a service that ends, cuts an answer in the middle: half an answer is none.
+  const content: unknown = await reply.json().catch((error: unknown) => (error instanceof SyntaxError && !reply.ok ? null : unanswered(error)));
   if (reply.ok) return content as T;
   const refusal = (content as { error?: { reason?: string; hint?: string } } | null)?.error;
   throw new Refused(reply.status, refusal?.reason ?? `The service answered ${reply.status}.`, refusal?.hint ?? "");
+}
+
+function unanswered(error: unknown): never {
+  if (error instanceof DOMException && error.name === "AbortError") throw error;
+  throw new Refused(0, "The service does not answer.", "Is “conjoin serve” still running? Start it again, then try once more.");
 }

@@ -19,6 +19,8 @@ export interface Listeners {
   readonly encircled: (polygon: Polygon) => void;
   /** After every frame: where a point now lies, in CSS pixels. */
   readonly drawn: (at: (point: number) => readonly [number, number]) => void;
+  /** The graphics card was away, as after a sleep, and has forgotten all: a new scatter on a new canvas is due. */
+  readonly restored: () => void;
 }
 
 export const WHOLE: View = { x: 0, y: 0, zoom: 1 };
@@ -200,6 +202,8 @@ export class Scatter {
     canvas.addEventListener("pointerup", lift, options);
     canvas.addEventListener("pointercancel", lift, options);
     canvas.addEventListener("pointerleave", () => this.on.pointed(null, [0, 0]), options);
+    canvas.addEventListener("webglcontextlost", (event) => event.preventDefault(), options);
+    canvas.addEventListener("webglcontextrestored", () => this.on.restored(), options);
     let settle = 0;
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();

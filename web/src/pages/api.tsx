@@ -67,13 +67,15 @@ function One({ title, path, parameters }: Example): VNode {
 
 function Code({ text }: { text: string }): VNode {
   const [copied, setCopied] = useState(false);
+  // Browsers have none on plain HTTP from another machine.
+  const clipboard: Clipboard | undefined = navigator.clipboard;
   const copy = (): void => {
-    navigator.clipboard?.writeText(text).then(() => setCopied(true), () => setCopied(false));
+    clipboard?.writeText(text).then(() => setCopied(true), () => setCopied(false));
   };
   return (
     <div class="code">
       <pre tabIndex={0}><code>{text}</code></pre>
-      <button type="button" class="quiet" onClick={copy} aria-label="Copy">{copied ? "copied" : "copy"}</button>
+      {clipboard && <button type="button" class="quiet" onClick={copy} aria-label="Copy">{copied ? "copied" : "copy"}</button>}
     </div>
   );
 }

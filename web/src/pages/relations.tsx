@@ -1,6 +1,6 @@
 /** Relations: what each is like, and how well the model answers it in both directions. */
 import type { VNode } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { PageProps } from "../app";
 import { get, type Direction, type Mined, type Relation } from "../client";
 import { alike, count, decimals, percent, plural, words } from "../numbers";
@@ -55,6 +55,7 @@ export function RelationsPage(props: PageProps): VNode {
 
 function Table({ relations, total, query, link }: PageProps & { relations: readonly Relation[]; total: number }): VNode {
   const [text, setText] = useState(query["q"] ?? "");
+  useEffect(() => setText(query["q"] ?? ""), [query["q"]]);
   const [whole, setWhole] = useState(false);
   const key = query["sort"]?.replace(/^-/, "") ?? "train";
   const down = query["sort"]?.startsWith("-") ?? !query["sort"];
@@ -147,7 +148,7 @@ function Missing({ run, relation, link }: { run: string; relation: Relation; lin
   return (
     <section aria-label="Plausible facts that the graph does not hold">
       <h2>Plausible, but not in the graph</h2>
-      <p class="soft hint">Plausibility: is there room for a further tail, and is it this one? It orders the list; in a calibrated run the probability behind it does.</p>
+      <p class="soft hint">Plausibility: is there room for a further tail, is it this one, and where the reverse is known, does the relation hold both ways? It orders the list; in a calibrated run the probability behind it does.</p>
       {found.state === "failed" ? (
         <Failure refusal={found.refusal} retry={found.retry} />
       ) : found.state === "loading" ? (
@@ -172,7 +173,7 @@ function Found({ facts, complete, link }: Finds & { link: PageProps["link"] }): 
           <a class="sentence" href={link("ask", { head: one.head.name, relation: one.relation.name, tail: one.tail.name })} data-top>
             <Label text={one.head.label} /> <RelationName {...one.relation} /> <Label text={one.tail.label} />
           </a>
-          <Meter share={one.plausibility} text={one.plausibility < 0.01 ? "< 0.01" : decimals(one.plausibility)} title="Plausibility: the chance that there is a further tail, times this tail's share of the score" />
+          <Meter share={one.plausibility} text={one.plausibility < 0.01 ? "< 0.01" : decimals(one.plausibility)} title="Plausibility: the chance that there is a further tail, times this tail's share of the softmax over all that would be new; where the reverse is known, also times how often the relation holds both ways" />
           <span class="score" title="Calibrated probability">{one.probability === null ? "" : percent(one.probability)}</span>
         </li>
       ))}

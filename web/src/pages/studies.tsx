@@ -91,10 +91,19 @@ function One({ name, query, link }: PageProps & { name: string }): VNode {
   );
 }
 
+/** The name of a row; what a link that was cut off has of it names none. */
+function decoded(row: string): string {
+  try {
+    return decodeURIComponent(row);
+  } catch {
+    return "";
+  }
+}
+
 function Learning({ cells, dataset, query, link }: Pick<PageProps, "query" | "link"> & { cells: readonly Cell[]; dataset: string }): VNode {
   const lines = cells.map((cell) => ({ name: cell.row, group: cell.group, points: cell.valid_mrr_by_epoch ?? [] })).filter((line) => line.points.length > 0).map((line, colour) => ({ ...line, colour }));
   const usual = (lines.some((line) => line.group === "main") ? lines.filter((line) => line.group === "main") : lines).slice(0, FIRST).map((line) => line.name);
-  const chosen = query["rows"] === undefined ? usual : query["rows"].split(",").map(decodeURIComponent);
+  const chosen = query["rows"] === undefined ? usual : query["rows"].split(",").map(decoded);
   const shown = lines.filter((line) => chosen.includes(line.name));
   const turn = (name: string): void => {
     const next = lines.map((line) => line.name).filter((one) => chosen.includes(one) !== (one === name));

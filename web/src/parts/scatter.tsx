@@ -34,6 +34,7 @@ export function Points(props: Props): VNode {
   const [names, setNames] = useState<readonly Name[]>([]);
   const [pointed, setPointed] = useState<{ point: number; at: readonly [number, number] } | null>(null);
   const [failed, setFailed] = useState(false);
+  const [restored, setRestored] = useState(0);
 
   useEffect(() => {
     if (!canvas.current || !trace.current) return;
@@ -44,6 +45,7 @@ export function Points(props: Props): VNode {
         picked: (point) => latest.current.open(point),
         encircled: (polygon) => latest.current.encircled(writePolygon(polygon)),
         drawn: (at) => setNames(placeNames(latest.current.worth, map.labels, at, [canvas.current?.clientWidth ?? 0, canvas.current?.clientHeight ?? 0])),
+        restored: () => setRestored((times) => times + 1),
       });
       scatter.current.lasso = latest.current.lasso;
     } catch {
@@ -53,21 +55,21 @@ export function Points(props: Props): VNode {
       scatter.current?.end();
       scatter.current = null;
     };
-  }, [map]);
-  useEffect(() => scatter.current?.paint(paintOf(map, chosen, by)), [map, chosen, by, theme]);
+  }, [map, restored]);
+  useEffect(() => scatter.current?.paint(paintOf(map, chosen, by)), [map, chosen, by, theme, restored]);
   useEffect(() => {
     const at = focus && !view ? map.names.indexOf(focus) : -1;
     const home = homeOf(map);
     if (scatter.current) scatter.current.home = home;
     scatter.current?.look(readView(view) ?? (at < 0 ? home : { x: map.x[at] ?? 0, y: map.y[at] ?? 0, zoom: CLOSE * home.zoom }));
-  }, [map, view, focus]);
+  }, [map, view, focus, restored]);
   useLayoutEffect(() => { if (scatter.current) scatter.current.lasso = lasso; }, [lasso]);
 
   if (failed) return <p class="notice">This browser has no WebGL 2: the map cannot be drawn.</p>;
   const named = pointed && map.labels[pointed.point];
   return (
     <div class={`plane ${lasso ? "encircling" : ""} ${pointed ? "pointing" : ""}`}>
-      <canvas ref={canvas} tabIndex={0} role="img" aria-label={`${plural(map.count, "entity", "entities")} placed by ${map.method.toUpperCase()}. Arrow keys move, plus and minus zoom; the search beside lists names.`} />
+      <canvas key={restored} ref={canvas} tabIndex={0} role="img" aria-label={`${plural(map.count, "entity", "entities")} placed by ${map.method.toUpperCase()}. Arrow keys move, plus and minus zoom; the search beside lists names.`} />
       <svg aria-hidden="true"><polygon ref={trace} />{names.map((one) => <text key={one.text} x={one.x} y={one.y + 4}>{one.text}</text>)}</svg>
       {pointed && named && (
         <div class="tip" style={{ left: `${pointed.at[0]}px`, top: `${pointed.at[1]}px` }}>

@@ -4,9 +4,11 @@ import { alike, count, plural } from "../numbers";
 import type { Suggestion } from "./combobox";
 
 const SHOWN = 8;
+/** Letters of a search that the service reads; what is longer, such as a label that is a paragraph, begins so. */
+const READ = 200;
 
 export async function findEntities(run: string, text: string, signal: AbortSignal): Promise<readonly Suggestion[]> {
-  const found = await get<{ entities: readonly Entity[] }>("entities", { run, q: text, limit: SHOWN }, signal);
+  const found = await get<{ entities: readonly Entity[] }>("entities", { run, q: text.slice(0, READ), limit: SHOWN }, signal);
   const twice = new Set(found.entities.map((one) => one.label).filter((label, i, all) => all.indexOf(label) !== i));
   return found.entities.map((one) => ({
     ...one,
@@ -15,7 +17,7 @@ export async function findEntities(run: string, text: string, signal: AbortSigna
 }
 
 export async function findRelations(run: string, text: string, signal: AbortSignal): Promise<readonly Suggestion[]> {
-  const found = await get<{ relations: readonly Relation[] }>("relations", { run, q: text, limit: 4 * SHOWN }, signal);
+  const found = await get<{ relations: readonly Relation[] }>("relations", { run, q: text.slice(0, READ), limit: 4 * SHOWN }, signal);
   const twice = alike(found.relations);
   return found.relations.map((one) => ({ ...one, note: twice.has(one.name) ? `${one.name}, ${count(one.train)}` : count(one.train) }));
 }

@@ -10,9 +10,15 @@ export function Loading({ lines = 3, what = "Loading" }: { lines?: number; what?
   );
 }
 
-/** A refusal as readers of the page need it: what tells programs to send a request tells them to type. */
+/** The way out as readers of the page need it: what tells programs to send a request tells them to type, or to reload. */
+function wayOut({ status, hint }: Refused): string {
+  if (status === 401) return "Reload the page: it asks for the token.";
+  if (/GET \/v1\/(entities|relations)/.test(hint)) return "Type a part of the name into the field above: what is called so is suggested.";
+  return hint.includes("GET /v1/") ? "Reload the page: the service was started anew, with others." : hint;
+}
+
 export function Failure({ refusal, retry }: { refusal: Refused; retry?: () => void }): VNode {
-  const hint = refusal.hint.includes("GET /v1/") ? "Type a part of the name into the field above: what is called so is suggested." : refusal.hint;
+  const hint = wayOut(refusal);
   const passing = refusal.status === 0 || refusal.status === 429 || refusal.status >= 500;
   return (
     <div class="notice failure" role="alert">

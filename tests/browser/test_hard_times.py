@@ -1,0 +1,150 @@
+"""The explorer where things go wrong: slow lines, answers cut short, forbidden storage, a service that has changed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.browser.seen import PHONE, Visit, colours, expect, picture, query, until
+
+SLOW = 20_000
+"""Bytes a second: the map of the atlas takes some ten seconds."""
+FORBIDDEN = """for (const name of ["sessionStorage", "localStorage"])
+    Object.defineProperty(window, name, { get() { throw new DOMException("denied", "SecurityError"); } });"""
+
+
+def test_what_was_left_while_its_answer_came_can_be_opened_again(visit: Visit) -> None:
+    page = visit.open("relations")
+    page.locator("tbody tr").first.wait_for()
+    line = page.context.new_cdp_session(page)
+    line.send("Network.enable")
+
+    def throttle(throughput: int) -> None:
+        speed = {"offline": False, "latency": 0, "downloadThroughput": throughput, "uploadThroughput": -1}
+        line.send("Network.emulateNetworkConditions", speed)
+
+    throttle(SLOW)
+    with page.expect_response(lambda response: "/v1/map?" in response.url):
+        page.get_by_role("link", name="Map", exact=True).click()
+    page.get_by_role("link", name="Relations", exact=True).click()
+    page.locator("tbody tr").first.wait_for()
+    throttle(-1)
+    page.get_by_role("link", name="Map", exact=True).click()
+    page.get_by_role("heading", name="entities").wait_for()
+
+
+def test_an_answer_that_is_none_is_said_and_not_kept(visit: Visit) -> None:
+    visit.page.route("**/v1/relations?*", lambda route: route.fulfill(body="<p>Sign in to the network</p>"))
+    page = visit.open("relations")
+    page.get_by_text("The service does not answer.").wait_for()
+    page.unroute("**/v1/relations?*")
+    page.get_by_role("button", name="Try again").click()
+    page.locator("tbody tr").first.wait_for()
+
+
+def test_forbidden_storage_forbids_no_page_and_no_token(visit: Visit) -> None:
+    visit.page.add_init_script(FORBIDDEN)
+    page = visit.open("relations")
+    page.locator("tbody tr").first.wait_for()
+    visit.expected = "401"
+    page.route(
+        "**/v1/**",
+        lambda route: (
+            route.fallback()
+            if route.request.headers.get("authorization") == "Bearer open sesame"
+            else route.fulfill(status=401, json={"error": {"reason": "a bearer token is needed", "hint": ""}})
+        ),
+    )
+    page.reload()
+    page.get_by_label("Token").fill("open sesame")
+    page.get_by_role("button", name="Enter").click()
+    page.locator("tbody tr").first.wait_for()
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "hint", "way_out"),
+    [
+        (401, "the bearer token is wrong", "send the header Authorization: Bearer TOKEN", "it asks for the token"),
+        (404, "no run of that name is open", "GET /v1/runs lists them", "the service was started anew"),
+    ],
+)
+def test_a_service_that_was_started_otherwise_asks_for_a_reload(
+    visit: Visit, status: int, reason: str, hint: str, way_out: str
+) -> None:
+    page = visit.open("relations")
+    page.locator("tbody tr").first.wait_for()
+    visit.expected = str(status)
+    refusal = {"error": {"reason": reason, "hint": hint}}
+    page.route("**/v1/entities?*", lambda route: route.fulfill(status=status, json=refusal))
+    page.get_by_role("link", name="Entity", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text(reason)
+    expect(page.get_by_role("alert")).to_contain_text(f"Reload the page: {way_out}")
+
+
+def test_a_link_that_was_cut_off_still_opens_its_study(visit: Visit) -> None:
+    page = visit.open("studies?rows=complex%2C5%25E2%2598%2585%25E")
+    page.get_by_role("checkbox", name="complex", exact=True).wait_for()
+    expect(page.get_by_role("checkbox", name="complex", exact=True)).to_be_checked()
+
+
+def test_a_label_as_long_as_a_paragraph_can_be_searched_for(visit: Visit) -> None:
+    page = visit.open()
+    page.get_by_role("combobox", name="Head").fill("Portugal" + 300 * "!")
+    expect(page.get_by_role("listbox").get_by_role("option").first).to_contain_text("Portugal")
+
+
+def test_where_nothing_can_be_copied_no_button_offers_it(visit: Visit) -> None:
+    page = visit.open("api")
+    expect(page.get_by_role("button", name="Copy")).to_have_count(5)
+    page.add_init_script("Object.defineProperty(Navigator.prototype, 'clipboard', { get: () => undefined });")
+    page.reload()
+    page.get_by_role("button", name="Run it").first.wait_for()
+    expect(page.get_by_role("button", name="Copy")).to_have_count(0)
+
+
+def test_the_filter_of_relations_is_that_of_the_address(visit: Visit) -> None:
+    page = visit.open("relations")
+    page.locator("tbody tr").nth(13).wait_for()
+    page.get_by_label("Filter relations").fill("borders")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert query(page) == {"q": "borders"}
+    page.get_by_role("link", name="Relations", exact=True).click()
+    expect(page.locator("tbody tr")).to_have_count(14)
+    page.go_back()
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+
+@pytest.mark.parametrize("visit", [PHONE], indirect=True)
+def test_a_phone_shows_missing_facts_whole_and_says_what_plausibility_is(visit: Visit) -> None:
+    page = visit.open("relations?relation=borders")
+    facts = page.locator(".mined .sentence")
+    facts.nth(19).wait_for()
+    cut = "all => all.filter(one => one.scrollHeight > one.clientHeight + 1).map(one => one.textContent)"
+    assert facts.evaluate_all(cut) == []
+    expect(page.locator(".mined .meter").first).to_have_attribute("title", re.compile("holds both ways"))
+
+
+@pytest.mark.parametrize("visit", [{"color_scheme": "dark"}], indirect=True)
+def test_what_is_printed_is_dark_on_light(visit: Visit) -> None:
+    page = visit.open("relations")
+    page.locator("tbody tr").first.wait_for()
+    page.emulate_media(media="print")
+    brightness = "name => Number(getComputedStyle(document.body)[name].match(/\\d+/)[0])"
+    for chosen in ("", "dark"):
+        page.evaluate("chosen => { if (chosen) document.documentElement.dataset.theme = chosen; }", chosen)
+        assert page.evaluate(brightness, "backgroundColor") > 200
+        assert page.evaluate(brightness, "color") < 60
+
+
+def test_the_map_comes_back_after_the_graphics_card_was_away(visit: Visit) -> None:
+    page = visit.open("map")
+    page.add_style_tag(content=".plane svg { display: none; }")
+    canvas = page.locator(".plane canvas")
+    until(page, lambda: colours(picture(canvas.screenshot())) > 50, "the map is drawn")
+    page.evaluate("""() => {
+        window.card = document.querySelector(".plane canvas").getContext("webgl2").getExtension("WEBGL_lose_context");
+        card.loseContext();
+    }""")
+    until(page, lambda: colours(picture(canvas.screenshot())) < 50, "the map is gone")
+    page.evaluate("card.restoreContext()")
+    until(page, lambda: colours(picture(canvas.screenshot())) > 50, "the map is drawn again")
