@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.browser.seen import PHONE, Visit, colours, expect, picture, query, until
+from tests.serve.served import listening
+
+import conjoin
+from conjoin.serve.http.limits import Settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SLOW = 20_000
 """Bytes a second: the map of the atlas takes some ten seconds."""
@@ -148,3 +157,22 @@ def test_the_map_comes_back_after_the_graphics_card_was_away(visit: Visit) -> No
     until(page, lambda: colours(picture(canvas.screenshot())) < 50, "the map is gone")
     page.evaluate("card.restoreContext()")
     until(page, lambda: colours(picture(canvas.screenshot())) > 50, "the map is drawn again")
+
+
+def test_names_may_mean_something_to_programs(browser: Browser, tmp_path: Path) -> None:
+    names = ["constructor", "__proto__", "toString", "?"]
+    graph = conjoin.Graph.from_triples([(head, "calls", tail) for head in names for tail in names if head != tail])
+    recipe = conjoin.Recipe(epochs=1, batch=4)
+    conjoin.execute(conjoin.Run.of(graph, "complex", rank=2, recipe=recipe), graph, tmp_path / "run")
+    errors: list[str] = []
+    page = browser.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    with listening(tmp_path / "run", Settings()) as (host, port):
+        page.goto(f"http://{host}:{port}/ask")
+        page.locator(".starter").first.wait_for()
+        for name in names[:3]:
+            page.goto(f"http://{host}:{port}/ask?head={name}&relation=calls")
+            page.locator(".answers > li").first.wait_for()
+            expect(page.get_by_role("combobox", name="Head")).to_have_value(name)
+        page.close()
+    assert errors == []

@@ -78,7 +78,7 @@ def test_a_name_that_is_the_whole_word_comes_before_more_frequent_longer_ones() 
 def test_every_name_is_found_by_itself_and_nothing_twice(names: list[str], text: str) -> None:
     index = NameIndex(Vocabulary("entity", tuple(names)), np.arange(len(names)))
     for name in names:
-        if plain(name):
+        if plain(name) or (name and name == name.strip()):
             assert name in [match.name for match in index.find(name, len(names))]
     anything = [match.name for match in index.find(text, len(names) + 1)]
     assert len(anything) == len(set(anything))
@@ -107,3 +107,12 @@ def test_edits_to_a_beginning(wanted: str, words: list[str]) -> None:
     for word, count in zip(words, counted.tolist(), strict=True):
         expected = min(edits(wanted, word[:end]) for end in range(len(word) + 1))
         assert min(expected, 3) == min(count, 3)
+
+
+def test_what_is_typed_to_the_letter_comes_first_and_needs_no_letter() -> None:
+    names = ("C", "C++", "C#", "€")
+    index = NameIndex(Vocabulary("entity", names), np.array([9, 5, 3, 1]))
+    for name in names:
+        assert index.find(name)[0].name == name
+    assert [match.name for match in index.find("c")] == ["C", "C++", "C#"]
+    assert index.find("£") == []

@@ -24,7 +24,7 @@ LONGEST_WORD = 24
 """Letters of a word that are compared when it is misspelt."""
 LONGEST_TEXT = 200
 LAST = chr(0x10FFFF)
-EXACT, START, WORD_START, ALL_WORDS, PART, MISSPELT = range(6)
+SAME, EXACT, START, WORD_START, ALL_WORDS, PART, MISSPELT = range(7)
 """How a name matches, best first; a misspelt one stands the lower the more letters differ."""
 Letters = npt.NDArray[np.int32]
 NOWHERE = 1 << 14
@@ -80,14 +80,14 @@ class NameIndex:
         """The best matches first; nothing typed finds what has the most facts."""
         if limit < 1:
             raise UsageError(f"limit = {limit} is too small: ask for at least one name")
-        wanted = plain(text)
+        wanted, typed = plain(text), text.strip()
         place = np.full(len(self.vocabulary), NOWHERE, dtype=np.int64)
-        if not wanted and text.strip():
-            return []
-        if not wanted:
-            place[:] = START
-        else:
+        if wanted:
             self._find_starts(wanted, place)
+        elif not typed:
+            place[:] = START
+        if typed:  # C++ is not C, and € has no letter by which it could be found
+            place[self.vocabulary.matching(typed)] = SAME
         if wanted and (place < NOWHERE).sum() < limit:
             self._find_parts(wanted, place)
         if wanted and not (place < NOWHERE).any():

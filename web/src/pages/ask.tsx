@@ -82,7 +82,7 @@ export function AskPage(props: PageProps): VNode {
 }
 
 function named(name: string | undefined, labels: Readonly<Record<string, string>>): Named | null {
-  return name && name !== "?" ? { name, label: labels[name] ?? name } : null;
+  return name && name !== "?" ? { name, label: (Object.hasOwn(labels, name) ? labels[name] : null) ?? name } : null;
 }
 
 type Change = (changes: Record<string, string | number | null>, how?: "push" | "replace") => void;

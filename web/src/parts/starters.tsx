@@ -11,6 +11,8 @@ import { Failure, Loading } from "./states";
 const HUBS = 10;
 const SHOWN = 6;
 const SIDES: readonly Side[] = ["head", "relation", "tail"];
+/** Stands for what is asked: something that is called so cannot be asked about. */
+const UNKNOWN = "?";
 
 interface Started {
   readonly question: Readonly<Record<Side, Named | null>>;
@@ -88,6 +90,7 @@ async function start(run: string, side: Side | null, only: Named | null, signal:
   const best = new Map<string, Candidate>();
   views.forEach(({ entity, facts }) => {
     for (const fact of facts) {
+      if (SIDES.some((one) => fact[one].name === UNKNOWN)) continue;
       if (side === "relation" && only && fact.relation.name !== only.name && fact.relation.label !== only.name) continue;
       const asked: Side = fact.head.name === entity.name ? "tail" : "head";
       const alike = facts.filter((one) => one.relation.name === fact.relation.name && one[asked === "tail" ? "head" : "tail"].name === entity.name).length;

@@ -18,7 +18,7 @@ from conjoin.serve.http.batching import Batcher
 from conjoin.serve.http.limits import Settings
 from conjoin.serve.http.replies import Refusal
 from conjoin.serve.http.watch import Watch
-from conjoin.serve.predictor import Predictor, open_run, reported_weights
+from conjoin.serve.predictor import UNKNOWN, Predictor, open_run, reported_weights
 from conjoin.study.folder import RunFolder
 
 T = TypeVar("T")
@@ -81,10 +81,12 @@ class OpenRun:
 
     def warm(self) -> None:
         """What the first question would otherwise wait for."""
-        graph = self.graph
-        if graph.n_entities and graph.n_relations:
-            first = Asked(graph.entities.names[0], graph.relations.names[0], None, k=1)
-            self.answer([first])
+        entity, relation = (
+            next((name for name in vocabulary.names if name != UNKNOWN), None)
+            for vocabulary in (self.graph.entities, self.graph.relations)
+        )
+        if entity is not None and relation is not None:
+            self.answer([Asked(entity, relation, None, k=1)])
         _ = self.by_degree
 
     def warm_search(self) -> None:
