@@ -143,18 +143,6 @@ def test_what_was_never_trained_is_said(tmp_path: Path) -> None:
             assert "no training fact" in described[shape]["properties"]["untrained"]["description"]
 
 
-def test_a_graph_in_which_something_is_called_as_what_is_asked_is_served(tmp_path: Path) -> None:
-    graph = Graph.from_triples([("?", "?", "a"), ("a", "r", "b"), ("b", "r", "?")])
-    assert graph.entities.names[0] == graph.relations.names[0] == "?"
-    predictor = Predictor(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
-    settings = Settings(rate=1e6, burst=1e6)
-    run = OpenRun("own", RunFolder(tmp_path), predictor, weights="last", settings=settings)
-    with talking(settings=settings, shelf=Shelf([run])) as client:
-        assert "?" in [answer["entity"] for answer in got(client, "/v1/ask", head="b", relation="r")["answers"]]
-        assert got(client, "/v1/entity", entity="?")["total"] == 2
-        assert got(client, "/v1/entities", q="?")["entities"][0]["name"] == "?"
-
-
 def test_similar(client: TestClient, predictor: Predictor) -> None:
     found = got(client, "/v1/similar", entity="France", k=3)
     assert client.post("/v1/similar", json={"entity": "France", "k": 3}).json() == found

@@ -6,6 +6,8 @@ import asyncio
 import json
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -84,6 +86,27 @@ def test_a_crowd_is_told_and_who_is_there_already_goes_on(run: Path, monkeypatch
         assert rest(there[0]).startswith(b"HTTP/1.1 200")
         for connection in there:
             connection.close()
+
+
+def test_a_crowd_finds_files_enough(run: Path, tmp_path: Path) -> None:
+    few = 256
+    command = [sys.executable, "-m", "conjoin", "serve", str(run), "--port", "0", "--json"]
+    limited = ["bash", "-c", f'ulimit -Sn {few}; exec "$@"', "serve", *command]
+    log = tmp_path / "log.txt"
+    with (
+        log.open("w", encoding="utf-8") as told,
+        subprocess.Popen(limited, stdout=subprocess.PIPE, stderr=told, text=True) as service,
+    ):
+        assert service.stdout is not None
+        address = ("127.0.0.1", int(json.loads(service.stdout.readline())["url"].rpartition(":")[2]))
+        crowd = [socket.create_connection(address, timeout=20) for _ in range(few + 50)]
+        assert exchange(address, request("/healthz")).startswith(b"HTTP/1.1 200")
+        for connection in crowd:
+            connection.close()
+        service.terminate()
+        assert service.wait(60) == 0
+    lines = log.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["request", "stopped"]
 
 
 def test_mining_stops_when_the_client_has_gone(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

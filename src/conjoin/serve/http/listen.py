@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -23,6 +24,10 @@ LARGEST_HEAD = 64 << 10
 IDLE_SECONDS = 30
 LINGER_SECONDS = 0.5
 CONNECTIONS = 1_000
+BACKLOG = 256
+"""Connections that are taken at once; as many are told that there are too many, any further ones are closed."""
+FILES = CONNECTIONS + 2 * BACKLOG + 64
+"""Open files: where there are fewer, asyncio fills the log with the connections that it cannot take."""
 MALFORMED = encoded(problem("this is not well-formed HTTP", "send an HTTP/1.1 request with one Host and one length"))
 CROWDED = encoded(problem("too many connections", "close those that are not needed, and try again"))
 
@@ -31,7 +36,7 @@ def bind(host: str, port: int) -> socket.socket:
     """A socket at that address, before anything slow begins."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=512)
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except (OSError, UnicodeError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"cannot listen on {host} port {port} ({reason}): choose another with --port") from error
@@ -47,6 +52,7 @@ def serve(
 ) -> None:
     """Answer until SIGINT or SIGTERM; then finish what is under way, within the time that a request has."""
     server = make_server(app, settings=settings, watch=watch, started=started)
+    _allow_files(watch)
     # uvicorn raises the signal again once it is done: by then there is nothing left to stop.
     kept = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -67,6 +73,7 @@ def make_server(app: ASGIApp, *, settings: Settings, watch: Watch, started: Call
         log_config=None,
         log_level="warning",
         access_log=False,
+        backlog=BACKLOG,
         server_header=False,
         proxy_headers=False,
         lifespan="on",
@@ -77,6 +84,15 @@ def make_server(app: ASGIApp, *, settings: Settings, watch: Watch, started: Call
         timeout_graceful_shutdown=round(settings.seconds) + 5,
     )
     return _Server(config, started)
+
+
+def _allow_files(watch: Watch) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < FILES:
+        allowed = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        if allowed < FILES:
+            watch.log("files", level="warning", message=f"{allowed} open files are few: allow {FILES} (ulimit -n)")
 
 
 class _Server(uvicorn.Server):
@@ -101,7 +117,9 @@ def _patient(seconds: float) -> type[H11Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            if len(self.connections) > CONNECTIONS:
+            if len(self.connections) > CONNECTIONS + BACKLOG:
+                transport.abort()
+            elif len(self.connections) > CONNECTIONS:
                 self.logger.warning("too many connections")
                 self._refuse(503, CROWDED, ("retry-after", "1"))
             else:
