@@ -359,7 +359,7 @@ def test_a_service_with_a_token_asks_for_it(visit: Visit) -> None:
     visit.expected = "401"
     visit.page.route("**/v1/**", guarded)
     page = visit.open("relations")
-    for token in ("please", "open sesame"):
+    for token in ("please", "сезам", "open sesame\u200b"):
         page.get_by_label("Token").fill(token)
         page.get_by_role("button", name="Enter").click()
     page.locator("tbody tr").first.wait_for()

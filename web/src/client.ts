@@ -120,9 +120,9 @@ function storedToken(): string | null {
 }
 
 export function keepToken(given: string): void {
-  token = given;
+  token = given.replaceAll(/[^ -~]/g, ""); // No header carries other signs, such as those that are pasted unseen.
   try {
-    sessionStorage.setItem(TOKEN, given);
+    sessionStorage.setItem(TOKEN, token);
   } catch {
     // As above.
   }
