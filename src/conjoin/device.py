@@ -111,8 +111,16 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def seconds_of(work: Callable[[], object], device: torch.device, *, times: int = 7, warm: int = 2) -> float:
-    """Median seconds of `work` after `warm` times that do not count, the device waited for before and after."""
+def seconds_of(
+    work: Callable[[], object],
+    device: torch.device,
+    *,
+    times: int = 7,
+    warm: int = 2,
+    of: Callable[[list[float]], float] = statistics.median,
+) -> float:
+    """Median (or another `of`) seconds of `work` after `warm` times that do not count, the device waited for before and
+    after."""
     taken = []
     for number in range(warm + times):
         synchronize(device)
@@ -121,7 +129,7 @@ def seconds_of(work: Callable[[], object], device: torch.device, *, times: int =
         synchronize(device)
         if number >= warm:
             taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
+    return of(taken)
 
 
 def reset_peak(device: torch.device) -> None:

@@ -26,6 +26,39 @@ def test_a_small_graph_is_measured_as_it_is_and_a_large_one_extended(monkeypatch
     assert extended.question == pytest.approx(1000)
 
 
+@pytest.mark.parametrize(("fewer", "least", "most"), [(0.0, 100, 100), (0.5, 50, 60), (1.5, 1, 1)])
+def test_a_disturbed_measurement_leaves_the_line_between_no_growth_and_proportion(
+    fewer: float, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = Setting(form=form("complex"), rank=4, batch=50)
+    used: list[int] = []
+
+    def timed(entities: int, *_: Any) -> tuple[float, float]:
+        used.append(entities)
+        return (1.0, 1.0) if len(used) == 1 else (fewer, fewer)
+
+    monkeypatch.setattr(module, "LARGEST", {"cpu": 1e7})
+    largest = int(1e7 / (6 * 50 * 8))
+    monkeypatch.setattr(module, "_timed", timed)
+    speed = module.probe(Sizes(entities=100 * largest, relations=3, train=1000), setting)
+    assert used == [largest, largest // module.APART]
+    assert least <= speed.step <= most
+    assert speed.question == speed.step
+
+
+def test_other_work_on_the_machine_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = {"now": 0.0, "asked": 0}
+
+    def busy() -> float:
+        clock["asked"] += 1
+        clock["now"] += 50.0 if clock["asked"] % 10 else 1.0
+        return clock["now"]
+
+    monkeypatch.setattr("conjoin.device.time.perf_counter", busy)
+    speed = module.probe(Sizes(entities=500, relations=3, train=1000), Setting(form=form("complex"), rank=4, batch=50))
+    assert speed.step == 1
+
+
 def test_a_sampled_softmax_is_probed_as_one_and_does_not_grow_with_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn, sampled = [], EntityTable.sampled_softmax
 

@@ -14,10 +14,14 @@ from conjoin.model.model import Model
 from conjoin.model.shared import Sample
 from conjoin.plan.memory import Setting, Sizes
 
-WARM_UP, TIMES = 4, 3
-"""Steps before the clock runs (a GPU rehearses and records), and steps that are timed; the median counts."""
+WARM_UP, TIMES = 4, 5
+"""Steps before the clock runs (a GPU rehearses and records), and steps that are timed; the least counts, because other
+work on the machine only adds."""
 LARGEST = {"cpu": 4e9, "cuda": 4e12}
-"""Operations of one probed step: larger tables are probed at a smaller size, twice, and extended along a line."""
+"""Operations of one probed step: larger tables are probed at two smaller sizes and extended along a line."""
+APART = 8
+"""The larger of the two is so many times the other. What disturbs a measurement moves the line the less, the more they
+differ."""
 MOST_NUMBERS = {"cpu": 20e6, "cuda": 2e9}
 MOST_RELATIONS = 10_000
 
@@ -55,15 +59,18 @@ def probe(sizes: Sizes, setting: Setting) -> Speed:
     step, question = _timed(used, relations, setting, recipe)
     if used == rows:
         return Speed(step, question, used)
-    half_step, half_question = _timed(used // 2, relations, setting, recipe)
-    whole_step = step if sampled else _extended(half_step, step, used, rows)
-    return Speed(whole_step, _extended(half_question, question, used, rows), used)
+    fewer = used // APART
+    fewer_step, fewer_question = _timed(fewer, relations, setting, recipe)
+    whole_step = step if sampled else _extended((fewer, fewer_step), (used, step), rows)
+    return Speed(whole_step, _extended((fewer, fewer_question), (used, question), rows), used)
 
 
-def _extended(half: float, whole: float, used: int, wanted: int) -> float:
-    """Along the line through (used / 2, half) and (used, whole); never below proportion to the number alone."""
-    slope = (whole - half) / (used - used // 2)
-    return max(whole + slope * (wanted - used), whole)
+def _extended(less: tuple[int, float], more: tuple[int, float], wanted: int) -> float:
+    """Along the line through two measured (entities, seconds), from no growth at most to proportion: what does not grow
+    takes some time, never less than none."""
+    (few, short), (many, long) = less, more
+    slope = (long - short) / (many - few)
+    return long + min(max(slope, 0), long / many) * (wanted - many)
 
 
 def _timed(entities: int, relations: int, setting: Setting, recipe: Recipe) -> tuple[float, float]:
@@ -90,6 +97,6 @@ def _timed(entities: int, relations: int, setting: Setting, recipe: Recipe) -> t
         sample = Sample(ids(entities, scored).sort().values, of_drawn, of_targets)
     with matmul_precision(recipe.precision), threads_for(6 * setting.batch * 2 * setting.rank * scored):
         (prepared,) = step.batches(batch)
-        seconds = seconds_of(lambda: step(prepared, sample), model.device, times=TIMES, warm=WARM_UP)
+        seconds = seconds_of(lambda: step(prepared, sample), model.device, times=TIMES, warm=WARM_UP, of=min)
     asked = batch[:questions]
-    return seconds, seconds_of(lambda: rank(asked), model.device, times=TIMES, warm=WARM_UP) / len(asked)
+    return seconds, seconds_of(lambda: rank(asked), model.device, times=TIMES, warm=WARM_UP, of=min) / len(asked)
