@@ -312,8 +312,10 @@ def test_health_and_metrics(client: TestClient) -> None:
     assert got(client, "/healthz") == {"status": "alive"}
     assert got(client, "/readyz") == {"status": "ready"}
     got(client, "/v1/ask", head="France", relation="borders")
+    got(client, "/openapi.json")
     text = client.get("/metrics").text
     assert 'conjoin_requests_total{route="/v1/ask",status="200"}' in text
+    assert 'conjoin_requests_total{route="/openapi.json",status="200"}' in text
     assert "conjoin_batch_questions_count" in text
 
 

@@ -174,9 +174,9 @@ class _Outgoing:
 
 def _route(scope: Scope) -> str:
     """One of few words: paths of the interface have no parameters in them."""
-    if "route" not in scope:
+    if "endpoint" not in scope:
         return "refused"
-    return "page" if "{" in scope["route"].path else str(scope["path"])
+    return "page" if scope["path_params"] else str(scope["path"])
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:
