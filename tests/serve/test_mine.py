@@ -118,6 +118,26 @@ def test_calibrated_the_most_probable_come_first(
     assert [ids(predictor.graph, fact) for fact in found] == [fact for _, _, fact in expected]
 
 
+def test_on_a_cpu_the_scores_of_a_block_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor = predictor_of(graph_of())
+    expected = list(mine(predictor, n=10_000))
+    most, scores = 2 * predictor.graph.n_entities + 1, predictor.model.scores
+    sizes: list[int] = []
+
+    def watched(h: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+        got = scores(h, r)
+        sizes.append(got.numel())
+        return got
+
+    monkeypatch.setattr(predictor.model, "scores", watched)
+    for bound, heads in ((most, 2), (1, 1)):
+        monkeypatch.setattr("conjoin.serve.mine.CPU_SCORES", bound)
+        sizes.clear()
+        found = list(mine(predictor, n=10_000))
+        assert max(sizes) == heads * predictor.graph.n_entities
+        assert [fact.label for fact in found] == [fact.label for fact in expected]
+
+
 def test_heads_without_room_are_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     """No fact is more plausible than its head has room."""
     monkeypatch.setattr("conjoin.serve.mine.BLOCK", 1)

@@ -32,6 +32,8 @@ from conjoin.serve.room import Reals, Rooms
 
 BLOCK = 256
 """Heads at a time: few enough for the scores to stay near the processor."""
+CPU_SCORES = 1 << 22
+"""Scores at a time on a CPU: larger blocks are given back to the system each time, and asked for page by page again."""
 HOPELESS = 1e-6
 """Heads with a smaller chance of one more tail are not looked at."""
 
@@ -220,6 +222,8 @@ def _blocks(predictor: Predictor, rooms: Rooms, r: int) -> Iterator[_Block]:
     heads = heads[np.argsort(-room[heads], kind="stable")]
     log_room, log_back = np.log(room[heads]), float(np.log(rooms.back[r]))
     size = min(BLOCK, predictor.model.entities.questions_at_once())
+    if predictor.model.device.type == "cpu":
+        size = min(size, max(1, CPU_SCORES // graph.n_entities))
     for start in range(0, len(heads), size):
         part = slice(start, start + size)
         yield _Block(r, heads[part], log_room[part], log_back)
