@@ -55,6 +55,15 @@ def test_calibrated_scores_and_mined_facts(own: Path) -> None:
     assert "No such fact was found." in conjoin("mine", own, "--min-probability", 1).err
 
 
+def test_a_run_folded_from_a_calibrated_one_says_that_it_has_no_probabilities(own: Path, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="calibrating needs scikit-learn")
+    facts, more = write_lines(tmp_path / "new.tsv", [("Q99", "borders", "France")]), tmp_path / "more"
+    words = "were not taken along: conjoin calibrate"
+    assert words not in conjoin("fold", own, facts, "-o", tmp_path / "plain").out
+    assert conjoin("calibrate", own).code == 0
+    assert f"{words} {more} fits them anew" in conjoin("fold", own, facts, "-o", more).out
+
+
 def test_a_new_land_is_folded_in(own: Path, tmp_path: Path) -> None:
     facts = write_lines(
         tmp_path / "new.tsv", [("Q99", "borders", "France"), ("Spain", "P1", "Q99"), ("Q0", "P1", "Q4")]

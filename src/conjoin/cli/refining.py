@@ -131,3 +131,5 @@ def fold(
     if not fresh:
         show("No entity was new: the facts are remembered, no number changed.")
     show(f"Ask it: conjoin ask {kept.path} HEAD RELATION '?'")
+    if folded.calibration is not None:
+        show(f"The probabilities of {run} were not taken along: conjoin calibrate {kept.path} fits them anew.")
