@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 import conjoin
 from conjoin.errors import RunError, UnknownName, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.recipe import Recipe
 from conjoin.serve.export import FORMATS, export
+from conjoin.serve.keep import keep_as_run
 from conjoin.study.execute import execute
 from conjoin.study.run import Run
 
@@ -155,3 +157,17 @@ def test_damage_is_not_exported(run: Path, tmp_path: Path, format: str) -> None:
     with pytest.raises(RunError, match="damaged"):
         export(bad, tmp_path / "out", format=format)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("format", ["parquet", "word2vec"])
+def test_tables_of_a_model_of_float64_are_in_float32_too(tmp_path: Path, format: str) -> None:
+    model = conjoin.Model("5star-conj", GRAPH.n_entities, GRAPH.n_relations, rank=4, dtype=torch.float64)
+    model.state_dict()["relations"].div_(3)
+    long, short = (
+        keep_as_run(conjoin.Predictor(model.to(dtype), GRAPH), tmp_path / str(dtype), origin="elsewhere", epochs=1)
+        for dtype in (torch.float64, torch.float32)
+    )
+    for one, other in zip(
+        export(long, tmp_path / "a", format=format), export(short, tmp_path / "b", format=format), strict=True
+    ):
+        assert one.read_bytes() == other.read_bytes()

@@ -12,6 +12,7 @@ from conjoin.errors import Diverged, FormError, RunError, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.graph.named.datasets import load
 from conjoin.model.model import Model
+from conjoin.serve.export import export
 from conjoin.serve.keep import keep_as_run
 from conjoin.serve.predictor import Predictor
 
@@ -40,6 +41,24 @@ def test_the_ranks_of_a_model_of_bf16_are_those_of_the_run_that_is_opened(tmp_pa
     kept = keep_as_run(Predictor(model, graph), tmp_path / "run", origin="margin", epochs=1)
     assert kept.result["test"]["mrr"] == conjoin.rank(conjoin.open(kept).model, graph, "test").mrr()
     assert model.relations.dtype == torch.bfloat16
+
+
+def in_float64() -> Predictor:
+    """Entities that only float64 tells apart."""
+    graph = load("synthetic:symmetric(entities=120)")
+    model = Model("5star-conj", graph.n_entities, graph.n_relations, rank=4, scale=0.3, dtype=torch.float64)
+    weights = model.state_dict()
+    weights["entities.weight"].mul_(1e-9).add_(1.0)
+    return Predictor(model, graph)
+
+
+def test_a_model_of_float64_is_opened_as_it_was_ranked(tmp_path: Path) -> None:
+    mine = in_float64()
+    kept = keep_as_run(mine, tmp_path / "run", origin="margin", epochs=1)
+    opened = conjoin.open(export(kept, tmp_path / "bundle")[0].parent)
+    assert opened.model.relations.dtype == opened.model.entities.weight.dtype == torch.float64
+    assert kept.result["test"] == conjoin.rank(opened.model, opened.graph, "test").metrics()
+    assert mine.ask("e000", "befriends") == opened.ask("e000", "befriends")
 
 
 def test_another_origin_is_another_run(tmp_path: Path) -> None:

@@ -73,6 +73,13 @@ def save_model(path: Path, model: Model, weights: Mapping[str, Tensor], words: M
             pass
 
 
+def opened_dtype(path: Path) -> torch.dtype:
+    """What a model is opened in from such a file: float64 where numbers were kept so, for it was ranked so too."""
+    with _reading(path) as (stored, _):
+        kept = {stored.get_slice(name).get_dtype() for name in stored.keys()}  # noqa: SIM118
+    return torch.float64 if DTYPES[torch.float64] in kept else torch.float32
+
+
 def load_model(path: Path, model: Model) -> None:
     """Fill a model from such a file, a block of rows at a time; every process takes what is its own."""
     digest = hashlib.sha256()

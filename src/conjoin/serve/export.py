@@ -29,7 +29,7 @@ def export(run: AnyPath, out: AnyPath, *, format: str = "safetensors", weights: 
     """Write a run in one of FORMATS to the folder `out`; return the files written.
 
     Of tables the files are entities (n_entities, 2·rank) and relations (2·n_relations, reals of the form), reciprocals
-    behind: rows by name, real parts first, then imaginary parts. A relation has what its form stores.
+    behind: rows by name in float32, real parts first, then imaginary parts. A relation has what its form stores.
 
     >>> import conjoin
     >>> graph = conjoin.Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
@@ -157,8 +157,8 @@ def _tables(predictor: Predictor) -> list[tuple[str, Vocabulary, Rows]]:
     names, labels = graph.relations.names, _given_labels(graph.relations)
     with_reciprocals = Vocabulary("relation", (*names, *map(_turned, names)), (*labels, *map(_turned, labels)))
     return [
-        ("entities", graph.entities, model.entities.weight.cpu().numpy()),
-        ("relations", with_reciprocals, model.relations.cpu().numpy()),
+        ("entities", graph.entities, model.entities.weight.float().cpu().numpy()),
+        ("relations", with_reciprocals, model.relations.float().cpu().numpy()),
     ]
 
 

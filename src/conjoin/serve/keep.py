@@ -41,7 +41,7 @@ def keep_as_run(predictor: Predictor, out: str | Path, *, origin: str, epochs: i
         raise RunError(f"{kept.path} holds a run: keep it in another folder")
     if not origin.strip():
         raise UsageError("the origin of a model that was not trained here is told in words, such as 'margin loss'")
-    if model.relations.dtype == torch.bfloat16:  # runs are opened in float32, in which ranks are others
+    if model.relations.dtype == torch.bfloat16:  # such a run is opened in float32, in which ranks are others
         model = deepcopy(model).float()
         predictor = Predictor(model, predictor.graph)
     run = Run.of(predictor.graph, model.form, rank=model.rank, recipe=Recipe(epochs=epochs), origin=origin)

@@ -17,7 +17,7 @@ from conjoin.errors import RunError, UsageError, unknown
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.files.store import open_graph
 from conjoin.graph.graph import Graph, Ids, Vocabulary
-from conjoin.learn.weights import load_model
+from conjoin.learn.weights import load_model, opened_dtype
 from conjoin.model.model import Model
 from conjoin.model.table import EntityTable, diverged
 from conjoin.serve.calibration import Calibration, Reals, read_calibration
@@ -362,7 +362,8 @@ def open_run(run: AnyPath, *, weights: str | None = None, device: str = "cpu") -
     file = folder.weights_file(reported)
     if 4 * settings.rank * graph.n_entities > file.stat().st_size:  # two bytes a number: make no room in vain
         raise RunError(f"{file} does not fit its run: it is too small for rank {settings.rank}")
-    model = Model(settings.form, graph.n_entities, graph.n_relations, rank=settings.rank, seed=None, device=device)
+    dtype, sizes = opened_dtype(file), (graph.n_entities, graph.n_relations)
+    model = Model(settings.form, *sizes, rank=settings.rank, seed=None, dtype=dtype, device=device)
     load_model(file, model)
     return Predictor(model, graph, calibration=read_calibration(folder, graph, reported), settings=settings)
 
