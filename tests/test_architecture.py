@@ -56,6 +56,8 @@ OVER_HTTP = ("serve/app.py", "serve/http/")
 """What only `conjoin serve` loads: it may name its web framework at its head."""
 RUN_BY_PYKEEN = "serve/with_pykeen.py"
 """A script for the interpreter that has PyKEEN, which unpickles PyKEEN's models there. Nothing imports it to run it."""
+OF_THE_PROGRAM = ("cli/", "bench/", "serve/http/", "study/narrow.py", "study/schedule.py", "plan/plan.py")
+"""What only the program tells: its words may name its options alone."""
 WITHOUT_TORCH = (
     "graph/",
     "errors.py",
@@ -259,3 +261,25 @@ def test_public_names_are_listed_once_and_everywhere_the_same() -> None:
     assert set(listed) == {*home, "__version__"}
     assert typed == set(home)
     assert not public - set(listed)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(OF_THE_PROGRAM)])
+def test_options_stand_in_brackets_after_what_a_caller_in_python_can_do(name: str) -> None:
+    alone = []
+    for text in _texts(ast.parse((SOURCE / name).read_text(encoding="utf-8"))):
+        rest, before = text, ""
+        while rest != before:
+            rest, before = re.sub(r"\([^()]*\)|`[^`]*`|command with --[a-z-]+", "", rest), rest
+        alone += [text] if re.search(r"\s--[a-z][a-z-]+(?!\S*=)", rest.strip()) else []
+    assert not alone
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
+    """The texts of a module, without docstrings, with an ellipsis for what is put in."""
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts | docstrings:
+            yield node.value

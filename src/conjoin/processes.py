@@ -229,7 +229,7 @@ def together() -> Iterator[None]:
         reason = known[0].casefold() if known else spelled
         raise ProcessLost(
             f"another process of this run is gone ({reason}), so this one stops too. The run goes on from its last "
-            "checkpoint by the same command with --resume, or by itself under torchrun --max-restarts."
+            "checkpoint by the same call, or command with --resume; by itself under torchrun (--max-restarts)."
         ) from error
 
 

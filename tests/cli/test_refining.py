@@ -129,7 +129,7 @@ def test_training_goes_on_with_a_graph_that_has_grown(own: Path, lands: Path, tm
         stream.write("Q99\tP1\tQ0\nQ1\tP1\tQ99\n")
     refused = conjoin("train", grown, *TINY, "--validate-every", 1, "-o", own, "--resume")
     assert refused.code == 2
-    assert f"to go on from it with this graph: --from {own}" in refused.err
+    assert f"to go on from it with this graph: its weights as initial (--from {own})" in refused.err
     report = conjoin("train", grown, "--from", own, "--epochs", 1, "-o", tmp_path / "run", "--json").json
     went_on = RunFolder(tmp_path / "run").run
     assert went_on.origin == f"{RunFolder(own).run.id} last"

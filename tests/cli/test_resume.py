@@ -52,7 +52,7 @@ def test_a_second_process_is_told_and_an_interrupted_one_says_how_to_go_on(
     _, said = process.communicate(timeout=60)
     assert process.returncode == code
     assert "stopping after this step, with a checkpoint; once more stops at once\n" in said.decode()
-    assert said.decode().endswith("; the same command with --resume goes on from there\n")
+    assert said.decode().endswith("; the same call, or command with --resume, goes on from there\n")
     assert len(RunFolder(tmp_path / "run").events) == checkpoint_epoch(tmp_path / "run") > 0
 
 

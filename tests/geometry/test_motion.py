@@ -56,7 +56,7 @@ def test_pairs_move_as_ratios(form: str) -> None:
 @pytest.mark.parametrize("quotient", ["phase", "aligned"])
 def test_other_readings_are_not_drawn_unless_asked_for(quotient: str) -> None:
     own, net = graph(), model(f"5star-neg(quotient={quotient})")
-    with pytest.raises(UsageError, match=f"quotient={quotient}.*not a Möbius map.*--as-mobius.*--form 5star-neg"):
+    with pytest.raises(UsageError, match=f"quotient={quotient}.*not a Möbius map.*as_mobius=True.*--form 5star-neg"):
         Moves(net, own, 0)
     moves = Moves(net, own, 0, as_mobius=True)
     assert "another function" in moves.reading.note
@@ -81,7 +81,7 @@ class Doubled(FiveStar):
     [
         (Doubled(quotient="mobius"), "Doubled has a formula of its own.*Möbius map.$"),
         (Doubled(), "Doubled has a formula of its own.*Möbius map.$"),
-        ("complex-conj(layout=published)", "another layout than tails.*without --layout published"),
+        ("complex-conj(layout=published)", "another layout than tails.*without layout='published'"),
     ],
 )
 def test_what_is_no_mobius_map_is_not_drawn(form: Form | str, words: str) -> None:

@@ -354,6 +354,10 @@ def test_what_cannot_be_opened_says_why(run: Path, tmp_path: Path) -> None:
         open_run(tmp_path / "nowhere")
     with pytest.raises(RunError, match=r"it has no run\.json"):
         open_run(tmp_path)
+    unvalidated = replace(RunFolder(run).run, recipe=Recipe(epochs=1), weights="last")
+    last = execute(unvalidated, GRAPH, tmp_path / "last")
+    with pytest.raises(RunError, match=r"holds no best weights: choose weights='last' \(--weights last\)"):
+        open_run(last, weights="best")
     lean = execute(RunFolder(run).run, GRAPH, tmp_path / "lean", conduct=Conduct(keep_model=False))
     with pytest.raises(RunError, match="holds no weights: they were not kept"):
         open_run(lean.path)

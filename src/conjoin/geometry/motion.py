@@ -65,11 +65,12 @@ class Moves:
         if self.reading.drawn is None:
             way_out, form = "", model.form
             if isinstance(form, ComplEx) and form.layout == "published":
-                way_out = " Train without --layout published to draw it."
+                way_out = " Train without layout='published' (--layout published) to draw it."
             elif type(form).apply is FiveStar.apply and form.heads_as_tails:
+                name = _name(model)
                 way_out = (
-                    " Add --as-mobius to draw the Möbius map of the same a, b, c, d, or train with"
-                    f" --form {_name(model)} --quotient mobius."
+                    " Add as_mobius=True (--as-mobius) to draw the Möbius map of the same a, b, c, d, or train"
+                    f" form({name!r}, quotient='mobius') (--form {name} --quotient mobius)."
                 )
             raise UsageError(self.reading.note + way_out)
 

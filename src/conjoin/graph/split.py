@@ -116,7 +116,7 @@ def _refuse_conflicts(target: Path, *, overwrite: bool) -> None:
         raise UsageError(f"{target} is a file: name a folder for the split")
     present = sorted(target.iterdir()) if target.is_dir() else []
     if present and not overwrite:
-        raise UsageError(f"the folder {target} is not empty: choose another one, or allow overwriting (--overwrite)")
+        raise UsageError(f"the folder {target} is not empty: choose another one, or overwrite=True (--overwrite)")
     read = {STORED.removesuffix(".json"), *(Path(name).stem for name in LABELS), *chain(*SPLIT_NAMES.values())}
     for file in present:
         if file.name not in FILES and split_name(file)[0].lower() in read:

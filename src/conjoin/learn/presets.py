@@ -29,7 +29,9 @@ def preset(name: str, dataset: str, form: Form) -> dict[str, Any]:
         raise unknown("dataset of this preset", dataset, by_dataset, way_out=f"It has {', '.join(by_dataset)}.")
     kind = "5star" if isinstance(form, FiveStar) else "complex"
     if kind not in by_dataset[dataset]:
-        raise UnknownName(f"the preset {name} has no settings for {form}: use --preset paper, or give them yourself")
+        raise UnknownName(
+            f"the preset {name} has no settings for {form}: take paper (--preset paper), or give them yourself"
+        )
     return dict(by_dataset[dataset][kind])
 
 

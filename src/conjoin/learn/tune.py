@@ -97,7 +97,7 @@ def best(graph: Graph, search: Search) -> Attempt:
     _need_optuna()
     done = [trial for trial in _opened(graph, search).get_trials() if trial.state.name == "COMPLETE"]
     if not done:
-        raise UsageError("no trial was completed: allow more --trials, or give other settings")
+        raise UsageError("no trial was completed: allow more trials (--trials), or give other settings")
     return _attempt(max(done, key=lambda trial: trial.value or 0.0))
 
 
@@ -198,7 +198,7 @@ def _opened(graph: Graph, search: Search) -> optuna.Study:
         elif before != about:
             changed = ", ".join(key for key in about if before.get(key) != about[key])
             raise UsageError(
-                f"{search.storage} holds a search of this name with another {changed}: use another --storage"
+                f"{search.storage} holds a search of this name with another {changed}: use another storage (--storage)"
             )
     return study
 
@@ -225,7 +225,7 @@ def _told(storage: str) -> Iterator[None]:
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError, ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0]  # a RuntimeError tells tables of another version, and how to upgrade them
         raise UsageError(
-            f"the storage {storage} cannot be used ({reason}): name another --storage, such as sqlite:///new.db"
+            f"the storage {storage} cannot be used ({reason}): name another (--storage), such as sqlite:///new.db"
         ) from error
 
 

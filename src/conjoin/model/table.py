@@ -296,7 +296,7 @@ class _Blocks:
 def diverged() -> Diverged:
     return Diverged(
         "a score is not a finite number, so no rank is meaningful: the model has diverged. "
-        "Train again with a smaller learning rate or a larger regulariser (--lr, --n3)."
+        "Train again with a smaller learning rate or a larger regulariser: lr and n3 (--lr, --n3)."
     )
 
 

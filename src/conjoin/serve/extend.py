@@ -18,7 +18,7 @@ from conjoin.serve.given import Fact, Word, as_facts
 from conjoin.serve.names import entity_names, plain
 from conjoin.serve.predictor import Marks, Predictor
 
-NO_NEW_RELATIONS = "A new relation cannot be folded in: train it with all facts, conjoin train GRAPH --from RUN."
+NO_NEW_RELATIONS = "A new relation cannot be folded in: train it with all facts (conjoin train GRAPH --from RUN)."
 PIECE = 1 << 22
 """Facts that are compared at a time."""
 NEAR = 0.75

@@ -388,7 +388,7 @@ def reported_weights(folder: RunFolder, wanted: str | None) -> str:
         raise unknown("weights", wanted, choices, way_out="Choose last or best.")
     there = [name for name in choices if folder.weights_file(name).exists()]
     if not folder.finished:
-        raise RunError(f"{folder.path} is not finished: continue it with `conjoin train … -o {folder.path} --resume`")
+        raise folder.unfinished()
     if not there:
         raise RunError(f"{folder.path} holds no weights: they were not kept, or were removed; train in another folder")
     reported = wanted or folder.run.weights
@@ -396,4 +396,5 @@ def reported_weights(folder: RunFolder, wanted: str | None) -> str:
         return reported
     if wanted is None and not folder.events_file.exists():  # a bundle
         return there[0]
-    raise RunError(f"{folder.path} holds no {reported} weights; it has {' and '.join(there)}: choose with --weights")
+    (other,) = there
+    raise RunError(f"{folder.path} holds no {reported} weights: choose weights={other!r} (--weights {other})")

@@ -112,7 +112,9 @@ def execute(
         if mesh.agreed(_is_done(run, kept)):
             return kept
         if kept.half_done and not resume:
-            raise RunError(f"{folder} holds a half-done run: add --resume to continue it, or choose another folder")
+            raise RunError(
+                f"{kept.path} holds a half-done run: resume=True (--resume) continues it, or name another folder"
+            )
         if bool(run.origin) != (initial is not None):
             raise RunError("initial weights belong to a run with an origin, and such a run needs them")
         if mesh.count == 1:
@@ -137,13 +139,13 @@ def _told(kept: RunFolder, resumed: str) -> Iterator[None]:
     except Diverged as error:
         raise Diverged(f"{error} {_last_good(kept)}") from error
     except Stopped as stopped:
-        raise Stopped(f"{kept.path}: {stopped}; the same command with --resume {resumed}") from stopped
+        raise Stopped(f"{kept.path}: {stopped}; the same call, or command with --resume, {resumed}") from stopped
     except OSError as error:
         if not kept.path.is_dir():
             raise StorageError(f"{kept.path} is gone, and the run in it: the same command begins it again") from error
         raise StorageError(
             f"{kept.path} cannot be written to ({error.strerror or error}). What it held before is intact: "
-            "once it can be written to, the same command with --resume goes on"
+            "once it can be written to, the same call, or command with --resume, goes on"
         ) from error
 
 
@@ -162,7 +164,8 @@ def _is_done(run: Run, kept: RunFolder) -> bool:
     if not kept.exists and not kept.finished:
         return False
     if kept.run.id != run.id:
-        go_on = "" if kept.run.checksum == run.checksum else f"; to go on from it with this graph: --from {kept.path}"
+        way = f"; to go on from it with this graph: its weights as initial (--from {kept.path})"
+        go_on = "" if kept.run.checksum == run.checksum else way
         raise RunError(
             f"{kept.path} belongs to other settings ({_difference(kept.run, run)}): choose another folder{go_on}"
         )

@@ -122,11 +122,17 @@ class RunFolder:
     def result(self) -> dict[str, Any]:
         """What was measured; only finished runs have it."""
         if not self.finished:
-            raise RunError(f"{self.path} is not finished: continue it with `conjoin train … -o {self.path} --resume`")
+            raise self.unfinished()
         found = read_sealed(self.result_file)
         if not _is_result(found):
             raise RunError(f"{self.result_file} does not hold what a run measures: delete the folder and run again")
         return _Result(found)
+
+    def unfinished(self) -> RunError:
+        """The error for a run that is asked before its end."""
+        return RunError(
+            f"{self.path} is not finished: continue it with conjoin.execute (conjoin train … -o {self.path} --resume)"
+        )
 
     @property
     def events(self) -> list[dict[str, Any]]:

@@ -178,7 +178,7 @@ def _graph(study: Study, name: str, root: Path) -> Graph | str:
     if before and before["graph"] == facts["graph"] and before["checksum"] != facts["checksum"]:
         return (
             f"the results so far are about other files of {name} than those on this machine (see {path}):"
-            " use the same files, or another --root"
+            " use the same files, or another root (--root)"
         )
     if before != facts:
         try:

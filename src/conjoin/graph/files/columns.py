@@ -89,7 +89,8 @@ def choose(where: str, names: Sequence[str], options: ReadOptions) -> Chosen:
     order = ",".join(names) if all(re.fullmatch(r"\w+", name) for name in names) else "0,1,2"
     return Chosen(
         (0, 1, 2),
-        f"its columns were taken in their order: {taken}; if that is not so, name them (--columns {order})",
+        f"its columns were taken in their order: {taken}; if that is not so, "
+        f"name them with ReadOptions(columns=(...)) (--columns {order})",
     )
 
 

@@ -78,7 +78,7 @@ class Engine:
         except self._duckdb.OutOfMemoryException as error:
             given = f"{self._limit / SHARE / 1e9:.1f} GB"
             raise UsageError(
-                f"{given} are too little for this graph: give more with --memory-limit ({error})"
+                f"{given} are too little for this graph: give more memory (--memory-limit). {error}"
             ) from error
         except self._duckdb.IOException as error:
             raise ConjoinError(f"the work of an ingest cannot be written: {error}") from error

@@ -82,7 +82,7 @@ def ingest(
     if memory < LEAST_MEMORY:
         raise UsageError(f"a memory limit of {memory >> 20} MiB is too small: give at least {LEAST_MEMORY >> 20} MiB")
     if target.exists() and not overwrite:
-        raise UsageError(f"{target} exists: choose another folder, or allow replacing the graph there (--overwrite)")
+        raise UsageError(f"{target} exists: choose another folder, or replace it by overwrite=True (--overwrite)")
     refuse_other_content(target)
     sources = _sources(files, labels)
     plan = _Plan(options, valid, test, seed, memory, threads or os.cpu_count() or 1, _name(files, target))
@@ -280,7 +280,8 @@ def _number(spool: Spool, plan: _Plan, stage: Path, engine: Engine, track: Track
     needed = LEAST_MEMORY // 2 + PER_ENTITY * found["entity"].count
     if needed > plan.memory:
         raise UsageError(
-            f"{found['entity'].count:,} entities need a memory limit of {needed >> 20} MiB or more (--memory-limit)"
+            f"{found['entity'].count:,} entities need a memory limit of {needed >> 20} MiB or more: "
+            f"memory={needed} (--memory-limit {-(-needed // 10**6)}MB)"
         )
     return found["entity"], found["relation"]
 
