@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import multiprocessing
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +24,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conjoin.errors import GraphError, UnknownName, UsageError
+from conjoin.errors import GraphError, ProcessLost, UnknownName, UsageError
 from conjoin.files import sha256_of
 from conjoin.graph.files import flow
 from conjoin.graph.files.folder import read_graph
@@ -167,6 +170,34 @@ def test_a_folder_keeps_its_splits(tmp_path: Path) -> None:
     assert (len(graph.valid), graph.test.tolist()) == (0, [[0, 0, 2]])
     assert graph.entities.label(0) == "Anna"
     assert graph.entities.find("anna") == 0
+
+
+def test_a_script_needs_no_guard_for_the_processes_that_parse(tmp_path: Path) -> None:
+    written(tmp_path / "facts.nt", [f"<urn:{i}> <urn:r> <urn:{i + 1}> ." for i in range(300)])
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from conjoin.graph.ingest.ingest import ingest\n"
+        "print('begun', flush=True)\n"
+        "print(ingest(['facts.nt'], 'graph', threads=2).counts['entities'])\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == (["begun", "301"], "")
+
+
+def test_a_process_that_is_killed_while_it_parses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "BLOCK_BYTES", 1000)
+    file = written(tmp_path / "facts.nt", [f"<urn:{i}> <urn:r> <urn:{i + 1}> ." for i in range(300)])
+
+    def killing(steps: Iterable[Any], what: str, total: int | None) -> Iterator[Any]:
+        for step in steps:
+            yield step
+            for child in multiprocessing.active_children():
+                child.kill()
+
+    with pytest.raises(ProcessLost, match=r"was killed.*threads=1 \(--threads 1\)"):
+        ingest([file], tmp_path / "graph", threads=2, memory=MEMORY, track=killing)
+    assert [path.name for path in tmp_path.iterdir()] == ["facts.nt"]
 
 
 def test_threads_and_memory_change_no_byte(tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from conjoin.errors import GraphError
+from conjoin.errors import GraphError, ProcessLost
 from conjoin.graph.files.parquet import read_parquet
 from conjoin.graph.files.rdf import blank_scope, read_ntriples, read_turtle
 from conjoin.graph.files.readers import read_added
@@ -313,9 +314,9 @@ def _ntriples_parts(blocks: Iterator[bytes], sink: FlowSink, scope: str, threads
     if threads == 1:
         yield from (_ntriples_part(block, line, *fixed) for block, line in tasks())
         return
-    import multiprocessing
+    from conjoin.graph.files.unguarded import Unguarded
 
-    with ProcessPoolExecutor(threads, mp_context=multiprocessing.get_context("spawn")) as workers:
+    with ProcessPoolExecutor(threads, mp_context=Unguarded()) as workers:
         waiting: deque[Future[_Part]] = deque()
         try:
             for block, line in tasks():
@@ -324,6 +325,11 @@ def _ntriples_parts(blocks: Iterator[bytes], sink: FlowSink, scope: str, threads
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise ProcessLost(
+                f"{sink.file}: a process that parsed it was killed, perhaps for want of memory: "
+                "take fewer, or threads=1 (--threads 1), which needs no other process"
+            ) from error
         finally:
             for each in waiting:
                 each.cancel()
