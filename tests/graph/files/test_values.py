@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import create_autospec
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conjoin.graph.files import values
+from conjoin.graph.files.columns import NUMBER
 from conjoin.graph.files.folder import read_graph
 from conjoin.graph.files.report import ReadOptions
+from conjoin.graph.files.texts import fits, text_of
+from conjoin.graph.files.values import DATE
 from conjoin.graph.ingest.ingest import ingest
+from conjoin.graph.packed import PackedNames
 
 FILMS = [f"Film {n},{what}" for n in range(12) for what in (f"year,{1990 + n}", f"rating,{n / 10}", "genre,Drama")]
 PLAIN = ["Film 0,genre,Noir", *(f"Film {n},sequel_of,Film {n - 1}" for n in range(1, 12))]
@@ -57,3 +65,23 @@ def test_ingest_says_the_same(tmp_path: Path) -> None:
     whole = notes_of(tmp_path, FILMS + PLAIN)
     ingested = ingest([tmp_path / "films.csv"], tmp_path / "stored", options=ReadOptions())
     assert [note for note in ingested.notes if "numbers" in note] == whole
+
+
+@pytest.mark.parametrize("relations", [FILMS, [f"Film {n},year,{n}" for n in range(300)]], ids=["some", "all"])
+def test_names_on_disk_are_not_read_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relations: list[str]
+) -> None:
+    encoded = create_autospec(PackedNames.encoded, side_effect=PackedNames.encoded)
+    monkeypatch.setattr(PackedNames, "encoded", encoded)
+    (note,) = notes_of(tmp_path, relations)
+    (same,) = (note for note in ingest([tmp_path / "films.csv"], tmp_path / "stored").notes if "numbers" in note)
+    assert note == same
+    assert encoded.call_count == 1, "the name that is an example"
+
+
+@given(st.lists(st.text(st.sampled_from("0189+-.eETt: \n٣é"), max_size=20)), st.booleans())
+def test_patterns_mean_the_same_to_arrow(names: list[str], dates: bool) -> None:
+    names += ["1", "-.5E+7", "2001-02-03", "2001-02-03T04:05:06Z", "2001-02-03 04:05\n", "٣", "1e"]
+    patterns = (NUMBER, DATE) if dates else (NUMBER,)
+    found = np.concatenate([fits(piece, *patterns) for piece in text_of(names, np.arange(len(names)))])
+    assert found.tolist() == [any(pattern.fullmatch(name) for pattern in patterns) for name in names]

@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from conjoin.errors import GraphError, did_you_mean
 from conjoin.graph.files.report import ENOUGH, ReadOptions, shortened
 from conjoin.graph.files.source import AnyPath, format_of
+from conjoin.graph.files.texts import fits, text_of
 from conjoin.graph.graph import PLACES, Ids
 
 ENDS = (
@@ -40,7 +42,7 @@ ROLES = dict([pair for h, t in ENDS for pair in ((h, 0), (t, 2))] + [(r, 1) for 
 BESIDE = {"weight", "score", "confidence", "probability", "count", "timestamp", "time", "date", "year"}
 """What a column holds that is never one of the three."""
 ENDING = re.compile(r"[ _-]?(id|name|uri|iri)$")
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 CHOOSE = "choose three with ReadOptions(columns=(...)) (--columns subject,verb,object)"
 SAY_WHICH = "say which are head, relation and tail with ReadOptions(columns=(...)) (--columns 0,2,1)"
 DELIMITERS = ",;\t|"
@@ -139,12 +141,12 @@ def doubts(
     ends, facts = np.zeros((2, len(entities)), dtype=bool), 0
     weights = not any(map(NUMBER.fullmatch, relations))
     for part in rows:
-        weights = weights and all(NUMBER.fullmatch(entities[i]) for i in np.unique(part[:, 2]).tolist())
+        weights = weights and all(fits(text, NUMBER).all() for text in text_of(entities, np.unique(part[:, 2])))
         if not weights and len(relations) <= ENOUGH:
             return ()
         ends[0][part[:, 0]] = ends[1][part[:, 2]] = True
         facts += len(part)
-    if weights and (said := _linked(relations, (entities[i] for i in np.flatnonzero(ends[0]).tolist()))):
+    if weights and (said := _linked(relations, text_of(entities, np.flatnonzero(ends[0])))):
         return (said,)
     heads, tails = ends.sum(axis=1).tolist()
     n_entities, n_relations = len(entities), len(relations)
@@ -160,10 +162,13 @@ def doubts(
     )
 
 
-def _linked(relations: Sequence[str], heads: Iterable[str]) -> str:
+def _linked(relations: Sequence[str], heads: Iterable[Any]) -> str:
     """The doubt about tails that are all numbers, where relations are heads too: links, each with its weight."""
-    known = {*relations}
-    shared = sum(name in known for name in heads)
+    import pyarrow as pa
+    from pyarrow import compute
+
+    known = pa.array(list(relations), pa.large_string())
+    shared = sum(compute.is_in(text, value_set=known).true_count for text in heads)
     if not shared or 2 * shared < len(known):
         return ""
     return (

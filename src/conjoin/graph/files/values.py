@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from conjoin.graph.files.columns import NUMBER, TABLES
 from conjoin.graph.files.report import ENOUGH, shortened
 from conjoin.graph.files.source import AnyPath, format_of
+from conjoin.graph.files.texts import fits, text_of
 from conjoin.graph.graph import Ids
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?", re.ASCII)
@@ -38,9 +40,7 @@ def said_of_values(
         rest = part[possible[part[:, 1]]]
         while left > 0 and len(rest):
             piece = rest[: min(size, left)]
-            for h, r, t in piece.tolist():
-                if possible[r] and (_is_value(entities[h]) or not _is_value(entities[t])):
-                    possible[r] = False
+            possible[piece[_of_value(entities, piece[:, 0]) | ~_of_value(entities, piece[:, 2]), 1]] = False
             seen.append(piece)
             rest = rest[len(piece) :]
             rest = rest[possible[rest[:, 1]]]
@@ -64,5 +64,7 @@ def said_of_values(
     )
 
 
-def _is_value(name: str) -> bool:
-    return bool(NUMBER.fullmatch(name) or DATE.fullmatch(name))
+def _of_value(entities: Sequence[str], ids: Ids) -> npt.NDArray[np.bool_]:
+    """Which of the ids (n,) are called like a number or a date."""
+    distinct, place = np.unique(ids, return_inverse=True)
+    return np.concatenate([fits(text, NUMBER, DATE) for text in text_of(entities, distinct)])[place]
