@@ -283,3 +283,8 @@ def _texts(tree: ast.Module) -> Iterator[str]:
             yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts | docstrings:
             yield node.value
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(("cli/", "bench/"))])
+def test_whoever_takes_a_path_takes_any_path(name: str) -> None:
+    assert not re.search(r"\bstr \| Path\b|\bPath \| str\b", (SOURCE / name).read_text(encoding="utf-8"))

@@ -225,7 +225,7 @@ def test_mined_facts_have_the_probability_of_a_rehearsal(own_run: RunFolder, gra
         assert curve is not None
         assert curve(found.value).sum() == pytest.approx(found.right.sum(), rel=0.01)
         assert 0 < found.right.sum() <= hidden
-    write_calibration(own_run, graph, calibration, weights="last")
+    write_calibration(str(own_run.path), graph, calibration, weights="last")
     predictor = open_run(own_run.path)
     for fact in mine(predictor, n=1000):
         curve = calibration.mined_curve(graph.relations.index[fact.relation])

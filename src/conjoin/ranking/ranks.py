@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from conjoin.errors import RunError, unknown
 from conjoin.files import replacing, sha256_of
+from conjoin.graph.files.source import AnyPath
 
 Ids = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -114,7 +115,7 @@ class Ranks:
         """The questions of each relation, both directions together."""
         return self.by(self.relation)
 
-    def write(self, path: str | Path, *, questions: Path | None = None) -> None:
+    def write(self, path: AnyPath, *, questions: AnyPath | None = None) -> None:
         """One Parquet row per question; `direction` as the word tail or head. The file is there whole or not at all.
 
         Many runs answer the same questions. With `questions`, the columns that do not depend on the model go to that
@@ -124,16 +125,16 @@ class Ranks:
         if questions is None:
             _write_table(table, path)
             return
-        asked = table.select(ASKED)
-        if not questions.exists():
-            _write_table(asked, questions)
-        elif not _read_table(questions).equals(asked):
+        asked, shared = table.select(ASKED), Path(questions)
+        if not shared.exists():
+            _write_table(asked, shared)
+        elif not _read_table(shared).equals(asked):
             raise RunError(f"{questions} holds other questions: these ranks belong to another graph")
         counted = table.select(COUNTED)
-        _write_table(counted.replace_schema_metadata({QUESTIONS: f"{questions.name} {_content(asked)}"}), path)
+        _write_table(counted.replace_schema_metadata({QUESTIONS: f"{shared.name} {_content(asked)}"}), path)
 
     @classmethod
-    def read(cls, path: str | Path) -> Ranks:
+    def read(cls, path: AnyPath) -> Ranks:
         """The inverse of `write`. Shared questions are looked for beside the file and in the folders above it."""
         table = _read_table(Path(path))
         shared = (table.schema.metadata or {}).get(QUESTIONS)
@@ -165,7 +166,7 @@ def _whole(column: Any) -> Ids:
     return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
-def _write_table(table: Any, path: str | Path) -> None:
+def _write_table(table: Any, path: AnyPath) -> None:
     import pyarrow.parquet as pq
 
     with replacing(Path(path)) as aside:

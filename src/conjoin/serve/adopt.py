@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from conjoin.errors import GraphError, RunError, UsageError
+from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import SPLITS, Graph, Ids, Split, Vocabulary
 from conjoin.model.model import Model
 from conjoin.progress import Track, silent
@@ -135,9 +136,7 @@ def _in_order(names: Sequence[str], vocabulary: Vocabulary, rows: npt.NDArray[An
     return rows[[place[name] for name in vocabulary.names]]
 
 
-def import_pykeen(
-    source: str | Path, graph: Graph, out: str | Path, *, python: str | Path, track: Track = silent
-) -> RunFolder:
+def import_pykeen(source: AnyPath, graph: Graph, out: AnyPath, *, python: AnyPath, track: Track = silent) -> RunFolder:
     """Keep PyKEEN's ComplEx of the folder `source` as a run, ranked here. `python` is an interpreter with PyKEEN."""
     kept = RunFolder(Path(out))
     if kept.exists or kept.finished:

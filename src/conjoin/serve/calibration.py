@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from conjoin.errors import RunError
 from conjoin.files import read_sealed, write_sealed
+from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import Graph, Ids
 from conjoin.study.folder import RunFolder
 
@@ -118,7 +119,7 @@ class Calibration:
         return self.mined_own.get(r, self.mined) if self.mined else None
 
 
-def write_calibration(folder: RunFolder, graph: Graph, calibration: Calibration, *, weights: str) -> Path:
+def write_calibration(folder: AnyPath, graph: Graph, calibration: Calibration, *, weights: str) -> Path:
     """Keep a calibration of the run's last or best weights in the run's folder: `conjoin.open` finds it there.
 
     >>> import conjoin
@@ -130,15 +131,15 @@ def write_calibration(folder: RunFolder, graph: Graph, calibration: Calibration,
     >>> conjoin.open("runs/calibrated").calibration is not None
     True
     """
-    n = graph.n_relations
+    kept, n = RunFolder(Path(folder)), graph.n_relations
     relations: dict[str, dict[str, Any]] = {}
     for r, curve in sorted(calibration.own.items()):
         relations.setdefault(graph.relations.names[r % n], {})[DIRECTIONS[r // n]] = curve.to_json()
-    path = folder.path / FILE
+    path = kept.path / FILE
     write_sealed(
         path,
         {
-            "run": folder.run.id,
+            "run": kept.run.id,
             "weights": weights,
             "about": dict(calibration.about),
             "measured": dict(calibration.measured),

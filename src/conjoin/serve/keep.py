@@ -12,6 +12,7 @@ import torch
 from conjoin import __version__
 from conjoin.device import describe
 from conjoin.errors import RunError, UsageError
+from conjoin.graph.files.source import AnyPath
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import HELD_OUT
 from conjoin.learn.recipe import Recipe
@@ -24,7 +25,7 @@ from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
 
 
-def keep_as_run(predictor: Predictor, out: str | Path, *, origin: str, epochs: int, track: Track = silent) -> RunFolder:
+def keep_as_run(predictor: Predictor, out: AnyPath, *, origin: str, epochs: int, track: Track = silent) -> RunFolder:
     """Keep a model that was trained elsewhere, as by a loop of your own, so that every verb takes it as a run.
 
     `origin` says in words where its numbers come from: it stands for the settings, which nobody knows here.

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from conjoin.errors import UsageError
 from conjoin.files import replacing
+from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import Ids
 from conjoin.graph.patterns import find_mirrors
 from conjoin.model.table import diverged
@@ -68,7 +69,7 @@ def check_file(path: Path) -> None:
         raise UsageError(f"there is no folder {path.parent} to write {path.name} to: make it first")
 
 
-def write_mined(path: str | Path, facts: Iterable[Mined]) -> None:
+def write_mined(path: AnyPath, facts: Iterable[Mined]) -> None:
     """One row a fact, as CSV, TSV or Parquet by the file's ending; the file is there whole or not at all.
 
     >>> write_mined("mined.csv", [Mined("a", "likes", "c", 1.5, None, 1, 0.25, "a likes c")])

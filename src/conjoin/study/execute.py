@@ -19,6 +19,7 @@ from conjoin import __version__
 from conjoin.device import describe, peak_bytes, reset_peak
 from conjoin.errors import Diverged, RunError, Stopped, StorageError
 from conjoin.files import sha256_of
+from conjoin.graph.files.source import AnyPath
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import HELD_OUT, Graph
 from conjoin.learn.train import Epoch, Training, train
@@ -68,7 +69,7 @@ class Conduct:
     checkpoint_minutes: float = 0.0
     command: str | None = None
     keep_model: bool = True
-    questions: Path | None = None
+    questions: AnyPath | None = None
     track: Track = silent
     stop: Callable[[], bool] = never
     watch: Callable[[Epoch], None] = unwatched
@@ -81,7 +82,7 @@ QUIETLY = Conduct()
 def execute(
     run: Run,
     graph: Graph,
-    folder: str | Path,
+    folder: AnyPath,
     *,
     conduct: Conduct = QUIETLY,
     resume: bool = True,
@@ -311,7 +312,7 @@ def _measure(training: Training, run: Run, kept: RunFolder, conduct: Conduct) ->
     }
     shared = conduct.questions
     for split, ranks in ranked[versions[run.weights][0]].items():
-        questions = shared and shared / f"questions-{split}-{run.checksum[:8]}.parquet"
+        questions = shared and Path(shared) / f"questions-{split}-{run.checksum[:8]}.parquet"
         if current().is_first:
             ranks.write(kept.ranks_file(split), questions=questions)
     reported = measured[run.weights]

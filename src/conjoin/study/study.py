@@ -49,6 +49,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from conjoin.files import digest
+from conjoin.graph.files.source import AnyPath
 from conjoin.graph.named.catalogue import is_named, same_name
 from conjoin.graph.synthetic import is_synthetic
 from conjoin.learn.recipe import Recipe
@@ -247,7 +248,7 @@ class Study:
     grid: Mapping[str, tuple[Any, ...]]
 
     @classmethod
-    def read(cls, path: Path | str) -> Study:
+    def read(cls, path: AnyPath) -> Study:
         """A study from its TOML file; whatever is unknown, missing or contradictory is refused."""
         from conjoin.study.reading import read_study
 
