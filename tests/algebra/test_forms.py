@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -84,6 +87,13 @@ def test_forms_in_halves_refuse_odd_ranks(name: str) -> None:
     with pytest.raises(FormError, match="even rank, such as 6"):
         parse(name).check_rank(5)
     parse(name).check_rank(6)
+
+
+@pytest.mark.parametrize("rank", ["4", 4.0, True, None])
+def test_a_rank_is_a_whole_number(rank: Any) -> None:
+    with pytest.raises(FormError, match=f"rank = {rank!r} should be a whole number"):
+        parse("5star").check_rank(rank)
+    parse("5star").check_rank(np.int64(4))  # type: ignore[arg-type]
 
 
 def test_a_rank_is_at_least_one() -> None:

@@ -303,6 +303,8 @@ def test_divergence_in_the_last_step_is_noticed_by_the_ranking() -> None:
 def test_impossible_trainings_are_refused() -> None:
     with pytest.raises(UsageError, match="no training triples"):
         train(fresh(), graph_of(20, 3, [], [], [(0, 0, 1)]))
+    with pytest.raises(UsageError, match=r"a recipe is a conjoin\.Recipe, not a dict: Recipe\.from_mapping makes one"):
+        train(fresh(), random_graph(0), {"epochs": 1})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="21 and 3"):
         train(fresh(), random_graph(0, entities=21))
     with pytest.raises(UsageError, match="20 and 4"):

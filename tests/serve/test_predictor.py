@@ -156,6 +156,12 @@ def test_questions_that_cannot_be_answered(predictor: Predictor, question: tuple
         predictor.ask(*question)
 
 
+@pytest.mark.parametrize("question", [("France", "borders"), "France", None], ids=str)
+def test_what_is_no_question_is_refused(predictor: Predictor, question: Any) -> None:
+    with pytest.raises(UsageError, match=r"is no question: give \(head, relation, tail\), one of them None"):
+        predictor.ask_many([question])
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_models_of_other_types_answer_too(dtype: torch.dtype) -> None:
     predictor = Predictor(conjoin.Model("complex", 4, 2, rank=4, dtype=dtype, scale=1.0), GRAPH)

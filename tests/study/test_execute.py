@@ -225,9 +225,7 @@ def test_a_run_asked_to_stop_does_so_between_steps_and_goes_on_exactly(
     tmp_path: Path, undisturbed: RunFolder, step: int
 ) -> None:
     """The last of these steps is within the validation of the second epoch."""
-    with pytest.raises(
-        Stopped, match=r"(epoch \d|rank valid), step \d+ of \d+; the same call, or command with --resume, "
-    ):
+    with pytest.raises(Stopped, match=r"(epoch \d|rank valid), step \d+ of \d+; the same call, or command with"):
         execute(RUN, GRAPH, tmp_path, conduct=Conduct(stop=asked_at(step)))
     kept, words = load_tensors(RunFolder(tmp_path).checkpoint_file)
     done = min(step, 2 * STEPS_OF_AN_EPOCH)
@@ -244,9 +242,7 @@ def test_a_run_stopped_while_it_is_measured_says_that_ranking_begins_again(
     def stop() -> bool:
         return len(trained) == RECIPE.epochs
 
-    words = (
-        r"rank valid, step 1 of \d+; the same call, or command with --resume, has all epochs and ranks from the start"
-    )
+    words = r"rank valid, step 1 of \d+; .* command with --resume, has all epochs and ranks from the start"
     with pytest.raises(Stopped, match=words):
         execute(RUN, GRAPH, tmp_path, conduct=Conduct(stop=stop, watch=lambda epoch: trained.append(epoch.number)))
     assert outcome(execute(RUN, GRAPH, tmp_path)) == outcome(undisturbed)

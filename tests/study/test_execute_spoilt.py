@@ -1,4 +1,4 @@
-"""Run folders that are changed or taken away while their run is half done."""
+"""Run folders that are changed or taken away while their run is half done, and devices that are not there."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from tests.study.test_execute import GRAPH, RUN, PowerCut, outcome, stopping_after
 
-from conjoin.errors import RunError, StorageError
+from conjoin.errors import RunError, StorageError, UsageError
 from conjoin.learn.train import Epoch
 from conjoin.study.execute import Conduct, execute
 from conjoin.study.folder import RunFolder
@@ -35,3 +36,11 @@ def test_a_folder_that_vanishes_is_said_to_be_gone(tmp_path: Path) -> None:
 
     with pytest.raises(StorageError, match="is gone, and the run in it: the same command begins it again"):
         execute(RUN, GRAPH, tmp_path / "run", conduct=Conduct(watch=vanish))
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda"])
+def test_a_device_that_is_not_here_is_told(tmp_path: Path, device: str) -> None:
+    if device == "cuda" and torch.cuda.is_available():
+        pytest.skip("it is here")
+    with pytest.raises(UsageError, match=f"device '{device}' cannot be used"):
+        execute(RUN, GRAPH, tmp_path / "run", conduct=Conduct(device=device))

@@ -68,6 +68,11 @@ def test_every_setting_changes_the_id(change: dict[str, Any]) -> None:
     assert replace(RUN, **change).id != RUN.id
 
 
+def test_a_recipe_is_no_mapping() -> None:
+    with pytest.raises(UsageError, match=r"a recipe is a conjoin\.Recipe, not a dict: Recipe\.from_mapping makes one"):
+        Run.of(GRAPH, "complex", rank=4, recipe={"epochs": 1})  # type: ignore[arg-type]
+
+
 def test_the_name_of_the_graph_does_not() -> None:
     assert replace(RUN, data="another name").id == RUN.id
     assert len(RUN.id) == 16

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
+from numbers import Integral
 from typing import ClassVar, Literal, final
 
 import torch
@@ -101,6 +102,9 @@ class Form(ABC):
 
     def check_rank(self, rank: int) -> None:
         """Refuse ranks that this form cannot have."""
+        whole: type = Integral
+        if not isinstance(rank, whole) or isinstance(rank, bool):
+            raise FormError(f"rank = {rank!r} should be a whole number")
         if rank < 1:
             raise FormError(f"rank {rank} is too small: a rank is at least 1")
         if rank > MOST_COORDINATES:

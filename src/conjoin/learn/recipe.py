@@ -98,6 +98,12 @@ class Recipe:
         return cls(**settings)
 
 
+def check_recipe(recipe: object) -> None:
+    """Refuse what is no recipe, above all the settings of one."""
+    if not isinstance(recipe, Recipe):
+        raise UsageError(f"a recipe is a conjoin.Recipe, not a {type(recipe).__name__}: Recipe.from_mapping makes one")
+
+
 def _plain(name: str, value: Any, wanted: type) -> Any:
     """A setting as the plain number or text that it is kept as: 1 and 1.0 are one learning rate, and one run."""
     allowed: type = {int: Integral, float: Real, str: str}[wanted]

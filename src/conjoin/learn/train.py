@@ -19,7 +19,7 @@ from conjoin.graph.graph import Graph
 from conjoin.learn.negatives import Negatives
 from conjoin.learn.presets import settings_for
 from conjoin.learn.questions import Questions
-from conjoin.learn.recipe import Recipe
+from conjoin.learn.recipe import Recipe, check_recipe
 from conjoin.learn.step import Step
 from conjoin.model.initial import generator
 from conjoin.model.model import Model, check_dtype
@@ -91,6 +91,7 @@ class Training(Iterator[Epoch]):
             raise UsageError(f"{graph.name} has no training triples")
         model.check_graph(graph.name, n_entities=graph.n_entities, n_relations=graph.n_relations)
         _check_trainable(model)
+        check_recipe(recipe)
         if recipe.validate_every and not len(graph.valid):
             raise UsageError(
                 f"{graph.name} has no validation triples: leave out validate_every, "

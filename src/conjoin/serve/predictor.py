@@ -224,6 +224,8 @@ class Predictor:
 
     def understood(self, question: Question) -> Asked:
         """The question as numbers."""
+        if not isinstance(question, tuple | list) or len(question) != 3:
+            raise UsageError(f"{question!r} is no question: give (head, relation, tail), one of them None")
         head, relation, tail = (None if word == UNKNOWN else word for word in question)
         entities = self.graph.entities
         match (head, relation, tail):

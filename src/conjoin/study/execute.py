@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from conjoin import __version__
-from conjoin.device import describe, peak_bytes, reset_peak
+from conjoin.device import describe, peak_bytes, reset_peak, usable
 from conjoin.errors import Diverged, RunError, Stopped, StorageError
 from conjoin.files import sha256_of
 from conjoin.graph.files.source import AnyPath
@@ -174,7 +174,7 @@ def _is_done(run: Run, kept: RunFolder) -> bool:
 
 
 def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct, initial: Mapping[str, Tensor] | None) -> Training:
-    reset_peak(torch.device(conduct.device))
+    reset_peak(usable(conduct.device))
     model = Model(
         run.form,
         graph.n_entities,

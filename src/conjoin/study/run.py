@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from conjoin.errors import FormError, RunError, UnknownName, UsageError, unknown
 from conjoin.files import digest
 from conjoin.graph.graph import Graph
-from conjoin.learn.recipe import Recipe
+from conjoin.learn.recipe import Recipe, check_recipe
 
 if TYPE_CHECKING:
     from conjoin.algebra.forms import Form
@@ -51,6 +51,7 @@ class Run:
             kind = int if field in ("rank", "seed") else str
             if type(getattr(self, field)) is not kind:
                 raise UsageError(f"{field} = {getattr(self, field)!r} should be of type {kind.__name__}")
+        check_recipe(self.recipe)
         if self.weights not in get_args(Weights):
             raise unknown("weights", self.weights, get_args(Weights), way_out="Choose last or best.")
         if self.weights == "best" and not self.recipe.validate_every:
