@@ -46,6 +46,7 @@ CPU = (
     Configuration("more than a span", 500, 50, 5_000_000, "complex-conj", 8, 100_000),
     Configuration("many relations", 10_000, 30_000, 500, "5star", 100, 1_000),
     Configuration("large batch of 5★E", 14_541, 237, 1_000, "5star-conj", 200, 1_000, "adagrad", 500),
+    Configuration("larger batch of 5★E", 2_000, 50, 5_000, "5star", 500, 2_000),
 )
 GPU = (
     Configuration("wide table, dense scores", 1_000_000, 100, 2_000, "5star-conj", 100, 200),

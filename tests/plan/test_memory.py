@@ -71,7 +71,8 @@ def test_what_triples_take_is_bounded_by_a_span() -> None:
 
 def test_what_a_heap_keeps_of_steps_is_counted_up_to_a_bound() -> None:
     few, many = (memory(SIZES, replace(SETTING, rank=rank)) for rank in (8, 500_000))
-    assert few.program == PROGRAM["cpu"] + few.activations
+    answers, slots = 6 * 2 * 8, 5 * (2 * 2 + 2) * 8
+    assert few.program == PROGRAM["cpu"] + 4 * SETTING.batch * (answers + slots)
     assert many.program == PROGRAM["cpu"] + PIECES < many.activations
     assert few.peak == few.table * 3 + few.examples + few.scores + few.program + few.activations + few.ranking
 
