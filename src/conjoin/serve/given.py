@@ -43,6 +43,13 @@ def as_facts(given: Iterable[Fact]) -> list[Fact]:
     return facts
 
 
+def as_question(given: Sequence[str | None]) -> Sequence[str | None]:
+    """What a caller gave, shown to have the three parts of a question."""
+    if not hasattr(given, "__len__") or len(given) != 3 or isinstance(given, str | Mapping | Set):
+        raise UsageError(f"{given!r} is no question: give (head, relation, tail), one of them None")
+    return given
+
+
 def all_words(graph: Graph, *, but: str | None = None) -> Callable[[Fact], list[Word]]:
     """Every name of a fact must be known, but for the one word that asks."""
     places = (graph.entities, graph.relations, graph.entities)

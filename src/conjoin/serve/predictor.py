@@ -21,7 +21,7 @@ from conjoin.learn.weights import load_model, opened_dtype
 from conjoin.model.model import Model
 from conjoin.model.table import EntityTable, diverged
 from conjoin.serve.calibration import Calibration, Reals, read_calibration
-from conjoin.serve.given import as_facts, chosen_ids
+from conjoin.serve.given import as_facts, as_question, chosen_ids
 from conjoin.serve.names import Match, NameIndex, entity_names, relation_names
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
@@ -224,9 +224,7 @@ class Predictor:
 
     def understood(self, question: Question) -> Asked:
         """The question as numbers."""
-        if not isinstance(question, tuple | list) or len(question) != 3:
-            raise UsageError(f"{question!r} is no question: give (head, relation, tail), one of them None")
-        head, relation, tail = (None if word == UNKNOWN else word for word in question)
+        head, relation, tail = (None if word == UNKNOWN else word for word in as_question(question))
         entities = self.graph.entities
         match (head, relation, tail):
             case (str(h), str(r), None):
@@ -398,5 +396,4 @@ def reported_weights(folder: RunFolder, wanted: str | None) -> str:
         return reported
     if wanted is None and not folder.events_file.exists():  # a bundle
         return there[0]
-    (other,) = there
-    raise RunError(f"{folder.path} holds no {reported} weights: choose weights={other!r} (--weights {other})")
+    raise RunError(f"{folder.path} holds no {reported} weights: choose weights={there[0]!r} (--weights {there[0]})")
