@@ -337,6 +337,9 @@ def test_health_and_metrics(client: TestClient) -> None:
         ("/v1/entities?q=" + "x" * 201, 422, "q:"),
         ("/v1/mine?n=1001", 422, "n:"),
         ("/v1/geometry", 422, "relation:"),
+        ("/v1/runs?runs=2", 422, "runs:"),
+        ("/v1/studies?name=a", 422, "name:"),
+        ("/v1/study?name=a&run=lands", 404, "no study of that name"),
         ("/v2/ask", 404, "nothing at this path"),
     ],
 )

@@ -29,7 +29,7 @@ def browsing_routes(shelf: Shelf, settings: Settings) -> APIRouter:
     reports = find_reports(settings.studies)
 
     @router.get("/runs", response_model=shapes.Runs, summary="The open runs and the limits")
-    async def runs() -> Reply:
+    async def runs(_wanted: Annotated[shapes.Wanted, Query()]) -> Reply:
         lines = [await shelf.once(run, "summary", _summary) for run in shelf.runs.values()]
         return Reply({"conjoin": __version__, "runs": lines, "limits": promised(settings)})
 
@@ -77,7 +77,7 @@ def browsing_routes(shelf: Shelf, settings: Settings) -> APIRouter:
         return Reply(await shelf.in_thread(geometry, run, wanted, relation, entity))
 
     @router.get("/studies", response_model=shapes.Studies, summary="Reports of studies")
-    async def studies() -> Reply:
+    async def studies(_wanted: Annotated[shapes.Wanted, Query()]) -> Reply:
         return Reply({"studies": await shelf.in_thread(_study_lines, reports)})
 
     @router.get("/study", summary="One report as it is", response_model=dict[str, Any])

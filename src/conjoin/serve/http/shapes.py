@@ -115,8 +115,7 @@ class GeometryWanted(Wanted):
     )
 
 
-class StudyWanted(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class StudyWanted(Wanted):
     name: Name
 
 
