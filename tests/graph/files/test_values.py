@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conjoin.graph.files import values
+from conjoin.graph.files import blanks, values
 from conjoin.graph.files.columns import NUMBER
 from conjoin.graph.files.folder import read_graph
 from conjoin.graph.files.report import ReadOptions
@@ -73,6 +73,7 @@ def test_names_on_disk_are_not_read_one_by_one(
 ) -> None:
     encoded = create_autospec(PackedNames.encoded, side_effect=PackedNames.encoded)
     monkeypatch.setattr(PackedNames, "encoded", encoded)
+    monkeypatch.setattr(blanks, "BLANKS", ())  # those are looked up by bisection
     (note,) = notes_of(tmp_path, relations)
     (same,) = (note for note in ingest([tmp_path / "films.csv"], tmp_path / "stored").notes if "numbers" in note)
     assert note == same

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from conjoin.errors import GraphError
+from conjoin.graph.files.blanks import said_of_blanks
 from conjoin.graph.files.columns import doubts
 from conjoin.graph.files.labels import read_labels_with_report
 from conjoin.graph.files.readers import PLAIN, read_triples
@@ -148,6 +149,7 @@ def _read_parts(
     entities, relations = graph.entities.names, graph.relations.names
     doubted = doubts(options, files.values(), [graph.train], entities=entities, relations=relations)
     notes += doubted or said_of_values(files.values(), [graph.train], entities=entities, relations=relations)
+    notes += said_of_blanks([graph.train], graph.entities.index)
     return replace(
         graph,
         notes=(*notes, *said, *said_of_relations),

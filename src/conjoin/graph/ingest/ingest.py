@@ -27,6 +27,7 @@ import numpy as np
 from conjoin.errors import ConjoinError, GraphError, UsageError
 from conjoin.files import sha256_of
 from conjoin.graph.files.arrays import checksum_of, entity_names, rows_of
+from conjoin.graph.files.blanks import said_of_blanks
 from conjoin.graph.files.columns import doubts
 from conjoin.graph.files.folder import beside, split_files
 from conjoin.graph.files.rdf import blank_scope
@@ -40,6 +41,7 @@ from conjoin.graph.holdout import Part, bands, digest_key, hold_out, parts_of, s
 from conjoin.graph.ingest.engine import Engine
 from conjoin.graph.ingest.spool import Spool
 from conjoin.graph.ingest.write import CountUse, Names, write_ids, write_names, write_splits, write_triples
+from conjoin.graph.packed import SortedIndex
 from conjoin.progress import Track, silent
 
 LEAST_MEMORY = 512 << 20
@@ -249,6 +251,7 @@ def _make(sources: _Sources, plan: _Plan, stage: Path, engine: Engine, track: Tr
     known = {"entities": entity_names(stage), "relations": _relation_names(stage)}
     doubted = doubts(plan.options, read, rows_of(ids[0]), **known)
     notes += doubted or said_of_values(read, rows_of(ids[0]), **known)
+    notes += said_of_blanks(rows_of(ids[0]), SortedIndex(entity_names(stage)))
     repeated = sum(report.triples for report in reports) - sum(stored)
     if sources.given:
         for split, file in zip(SPLITS, ids, strict=True):

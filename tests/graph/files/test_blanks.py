@@ -1,0 +1,45 @@
+"""Names that programs write where a value is missing are pointed out in tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conjoin.graph.files.folder import read_graph
+from conjoin.graph.ingest.ingest import ingest
+
+PEOPLE = ["Ada\tborn_in\tLondon", "Ada\tmarried_to\tWilliam", "Alan\tborn_in\tLondon"]
+
+
+def notes_of(tmp_path: Path, lines: list[str]) -> list[str]:
+    file = tmp_path / "people.tsv"
+    file.write_text("\n".join(lines) + "\n")
+    notes = read_graph(file).notes
+    ingested = ingest([file], tmp_path / "stored", overwrite=True).notes
+    found, stored = ([note for note in each if "missing value" in note] for each in (notes, ingested))
+    assert found == stored
+    return found
+
+
+def test_missing_values_are_pointed_out(tmp_path: Path) -> None:
+    (note,) = notes_of(tmp_path, [*PEOPLE, "Alan\tmarried_to\tNaN", "NaN\tborn_in\t?", "Kurt\tborn_in\tBrno"])
+    assert note == (
+        "a head or a tail of 2 facts is called ? or NaN, an entity like any other here: if that means a missing value, "
+        "leave them out of the file"
+    )
+
+
+def test_one_fact_is_enough(tmp_path: Path) -> None:
+    (note,) = notes_of(tmp_path, [*PEOPLE, "None\tborn_in\tLondon"])
+    assert note.startswith("a head or a tail of 1 fact is called None,")
+    assert note.endswith("leave it out of the file")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [PEOPLE, [*PEOPLE, "Alan\tlived_in\tNan"], [*PEOPLE, "Alan\t?\tLondon"]],
+    ids=["none", "a town", "a relation"],
+)
+def test_other_names_are_not(tmp_path: Path, lines: list[str]) -> None:
+    assert not notes_of(tmp_path, lines)
