@@ -123,6 +123,13 @@ def test_the_filter_of_relations_is_that_of_the_address(visit: Visit) -> None:
     expect(page.locator("tbody tr")).to_have_count(1)
 
 
+def test_no_letter_of_a_filter_is_lost_however_fast_it_is_typed(visit: Visit) -> None:
+    page = visit.open("relations")
+    page.locator("tbody tr").nth(13).wait_for()
+    page.get_by_label("Filter relations").press_sequentially(4 * "official language ")
+    until(page, lambda: query(page) == {"q": 4 * "official language "}, "all letters are in the address")
+
+
 @pytest.mark.parametrize("visit", [PHONE], indirect=True)
 def test_a_phone_shows_missing_facts_whole_and_says_what_plausibility_is(visit: Visit) -> None:
     page = visit.open("relations?relation=borders")

@@ -1,6 +1,6 @@
 /** Relations: what each is like, and how well the model answers it in both directions. */
 import type { VNode } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { PageProps } from "../app";
 import { get, type Direction, type Mined, type Relation } from "../client";
 import { alike, count, decimals, percent, plural, words } from "../numbers";
@@ -54,8 +54,7 @@ export function RelationsPage(props: PageProps): VNode {
 }
 
 function Table({ relations, total, query, link }: PageProps & { relations: readonly Relation[]; total: number }): VNode {
-  const [text, setText] = useState(query["q"] ?? "");
-  useEffect(() => setText(query["q"] ?? ""), [query["q"]]);
+  const text = query["q"] ?? "";
   const [whole, setWhole] = useState(false);
   const key = query["sort"]?.replace(/^-/, "") ?? "train";
   const down = query["sort"]?.startsWith("-") ?? !query["sort"];
@@ -80,7 +79,7 @@ function Table({ relations, total, query, link }: PageProps & { relations: reado
         <h1>{plural(total, "relation")}</h1>
         <label class="filter">
           <span class="hidden">Filter relations</span>
-          <input type="search" placeholder="Filter…" value={text} onInput={(event) => { setText(event.currentTarget.value); go(link("relations", { ...query, q: event.currentTarget.value }), "replace"); }} />
+          <input type="search" placeholder="Filter…" value={text} onInput={(event) => go(link("relations", { ...query, q: event.currentTarget.value }), "replace")} />
         </label>
       </div>
       {rows.length === 0 ? <Nothing title={`No relation is called “${text}”`} /> : (
