@@ -146,6 +146,7 @@ def test_what_the_graph_still_knows_is_not_hidden(run: Path, graph: Graph) -> No
     model = open_run(run).model
     assert rehearse(Predictor(model, repeated(graph)), ["test"], n=9).hidden == len(graph.test)
     assert rehearse(Predictor(model, repeated(graph)), ["valid", "test"], n=9).hidden == 26
+    assert rehearse(Predictor(model, graph), [], n=9).hidden == 0
 
 
 @pytest.mark.parametrize("method", ["isotonic", "platt"])

@@ -46,7 +46,7 @@ class Stage:
             facts[: 0 if split in hide else None] for split, facts in (("valid", graph.valid), ("test", graph.test))
         )
         partly = replace(graph, valid=valid, test=test)
-        facts = np.concatenate([graph.triples(split) for split in hide])
+        facts = np.concatenate([graph.train[:0], *(graph.triples(split) for split in hide)])
         self.hidden = set(map(tuple, facts[~partly.known.contains(facts)].tolist()))
         self._search = Search(Predictor(predictor.model, partly, calibration=predictor.calibration))
 
