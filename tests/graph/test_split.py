@@ -4,6 +4,7 @@ import hashlib
 import random
 import re
 import tempfile
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import conjoin
 from conjoin.errors import GraphError, UsageError
 from conjoin.graph import split as splitting
 from conjoin.graph.files.folder import read_graph
@@ -368,3 +370,12 @@ def test_a_group_larger_than_wanted_is_not_taken_from_another_split() -> None:
     parted = split_graph(Graph.from_triples(twins), valid=1, test=2)
     assert [len(parted.triples(split)) for split in SPLITS] == [len(twins) - 4, 2, 2]
     assert len(held(parted)) == 4
+
+
+def test_what_errors_tell_to_call_can_be_called() -> None:
+    sources = "".join(file.read_text(encoding="utf-8") for file in Path(conjoin.__path__[0]).rglob("*.py"))
+    told = re.findall(r"with split_graph\(graph, (.+?)\) \(", sources)
+    assert told
+    for arguments in told:
+        named = dict(argument.split("=") for argument in arguments.split(", "))
+        signature(split_graph).bind("graph", **named)

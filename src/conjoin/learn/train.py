@@ -94,8 +94,8 @@ class Training(Iterator[Epoch]):
         check_recipe(recipe)
         if recipe.validate_every and not len(graph.valid):
             raise UsageError(
-                f"{graph.name} has no validation triples: leave out validate_every, "
-                "or hold more out with split_graph(graph, valid=0.2) (conjoin split FILE --valid 20% -o FOLDER)"
+                f"{graph.name} has no validation triples: leave out validate_every, or "
+                "hold more out with split_graph(graph, valid=0.2, test=0.1) (conjoin split FILE --valid 20% -o FOLDER)"
             )
         self.model, self.graph, self.recipe, self.seed, self.track = model, graph, recipe, seed, track
         self.step = step or Step(model, recipe)

@@ -94,7 +94,8 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
         of_its_own = " that train lacks" if len(graph.valid) else ""
         raise UsageError(
             f"{graph.name} has no validation facts{of_its_own} to calibrate on: "
-            "hold more out with split_graph(graph, valid=0.2) (conjoin split FILE --valid 20% -o FOLDER), train again"
+            "hold more out with split_graph(graph, valid=0.2, test=0.1) (conjoin split FILE --valid 20% -o FOLDER), "
+            "train again"
         )
     valid = draw(predictor, "valid", chosen, track=track)
     pooled = fit(valid.score, valid.truth, valid.weight, chosen.method)
