@@ -43,3 +43,10 @@ def test_one_fact_is_enough(tmp_path: Path) -> None:
 )
 def test_other_names_are_not(tmp_path: Path, lines: list[str]) -> None:
     assert not notes_of(tmp_path, lines)
+
+
+def test_names_that_only_held_out_facts_have_are_not_told(tmp_path: Path) -> None:
+    for split, line in (("train", "NaN\tborn_in\tLondon"), ("valid", "Ada\tborn_in\t?"), ("test", PEOPLE[0])):
+        (tmp_path / f"{split}.tsv").write_text(line + "\n")
+    (note,) = (note for note in read_graph(tmp_path).notes if "missing value" in note)
+    assert "of 1 fact is called NaN, an entity" in note

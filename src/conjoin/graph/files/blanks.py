@@ -16,12 +16,17 @@ BLANKS = (
 
 def said_of_blanks(rows: Iterable[Ids], known: Mapping[str, int]) -> tuple[str, ...]:
     """The note on such names: ids (head, relation, tail) come in pieces, `known` has those of entities."""
-    found = [name for name in BLANKS if name in known]
-    ids = [known[name] for name in found]
-    facts = sum(int(np.isin(part[:, ::2], ids).any(axis=1).sum()) for part in rows) if found else 0
+    ids = {known[name]: name for name in BLANKS if name in known}
+    facts, found = 0, set[int]()
+    for part in rows if ids else ():
+        ends = part[:, ::2]
+        such = np.isin(ends, [*ids])
+        facts += int(such.any(axis=1).sum())
+        found.update(np.unique(ends[such]).tolist())
     if not facts:
         return ()
+    names = " or ".join(name for i, name in ids.items() if i in found)
     return (
-        f"a head or a tail of {facts:,} fact{'s' * (facts > 1)} is called {' or '.join(found)}, an entity like any "
+        f"a head or a tail of {facts:,} fact{'s' * (facts > 1)} is called {names}, an entity like any "
         f"other here: if that means a missing value, leave {'it' if facts == 1 else 'them'} out of the file",
     )
