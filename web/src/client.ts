@@ -5,6 +5,9 @@ export interface Named { readonly name: string; readonly label: string }
 export interface Entity extends Named { readonly degree: number }
 export interface Fact { readonly head: Named; readonly relation: Named; readonly tail: Named }
 export type Side = "head" | "relation" | "tail";
+export const SIDES: readonly Side[] = ["head", "relation", "tail"];
+/** Stands for what is asked: something that is called so cannot be asked about. */
+export const UNKNOWN = "?";
 
 export interface Answer {
   readonly entity: string;

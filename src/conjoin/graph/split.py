@@ -24,6 +24,8 @@ from conjoin.graph.patterns import distinct
 
 BREAKS = re.compile("[\t\n\r\0\ufeff]")
 LABELS = ("entity_labels.tsv", "relation_labels.tsv")
+HOLD_MORE_OUT = "hold more out with split_graph(graph, valid=0.2, test=0.1) (conjoin split FILE --valid 20% -o FOLDER)"
+"""The way out of having nothing to validate or to calibrate on."""
 FILES = (*(f"{split}{suffix}" for split in SPLITS for suffix in (".txt", ".parquet")), *LABELS)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from conjoin.device import matmul_precision, synchronize, threads_for
 from conjoin.errors import Diverged, UsageError
 from conjoin.graph.graph import Graph
+from conjoin.graph.split import HOLD_MORE_OUT
 from conjoin.learn.negatives import Negatives
 from conjoin.learn.presets import settings_for
 from conjoin.learn.questions import Questions
@@ -93,10 +94,7 @@ class Training(Iterator[Epoch]):
         _check_trainable(model)
         check_recipe(recipe)
         if recipe.validate_every and not len(graph.valid):
-            raise UsageError(
-                f"{graph.name} has no validation triples: leave out validate_every, or "
-                "hold more out with split_graph(graph, valid=0.2, test=0.1) (conjoin split FILE --valid 20% -o FOLDER)"
-            )
+            raise UsageError(f"{graph.name} has no validation triples: leave out validate_every, or {HOLD_MORE_OUT}")
         self.model, self.graph, self.recipe, self.seed, self.track = model, graph, recipe, seed, track
         self.step = step or Step(model, recipe)
         self.progress = Progress()

@@ -12,6 +12,7 @@ import torch
 from conjoin.errors import NotInstalled, UsageError, unknown
 from conjoin.graph.graph import SPLITS, Graph, Ids, Split, reciprocal
 from conjoin.graph.patterns import codes
+from conjoin.graph.split import HOLD_MORE_OUT
 from conjoin.model.initial import generator
 from conjoin.progress import Track, silent
 from conjoin.serve.calibration import Calibration, Curve, Reals, Sigmoid, Steps
@@ -93,9 +94,7 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
     if not len(held_out(graph, "valid")):
         of_its_own = " that train lacks" if len(graph.valid) else ""
         raise UsageError(
-            f"{graph.name} has no validation facts{of_its_own} to calibrate on: "
-            "hold more out with split_graph(graph, valid=0.2, test=0.1) (conjoin split FILE --valid 20% -o FOLDER), "
-            "train again"
+            f"{graph.name} has no validation facts{of_its_own} to calibrate on: {HOLD_MORE_OUT}, train again"
         )
     valid = draw(predictor, "valid", chosen, track=track)
     pooled = fit(valid.score, valid.truth, valid.weight, chosen.method)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -37,17 +38,21 @@ def as_facts(given: Iterable[Fact]) -> list[Fact]:
     """What a caller gave, shown to be facts: one alone, or a table of another program, reads like a list of others."""
     facts = [*given]
     for number, fact in enumerate(facts, start=1):
-        three = hasattr(fact, "__len__") and len(fact) == 3 and not isinstance(fact, str | Mapping | Set)
-        if not three or not all(isinstance(word, str) for word in fact):
+        if not _in_three_parts(fact) or not all(isinstance(word, str) for word in fact):
             raise UsageError(f"fact {number} is {fact!r}: give a list of facts, [(head, relation, tail), …], of names")
     return facts
 
 
 def as_question(given: Sequence[str | None]) -> Sequence[str | None]:
     """What a caller gave, shown to have the three parts of a question."""
-    if not hasattr(given, "__len__") or len(given) != 3 or isinstance(given, str | Mapping | Set):
+    if not _in_three_parts(given):
         raise UsageError(f"{given!r} is no question: give (head, relation, tail), one of them None")
     return given
+
+
+def _in_three_parts(given: Any) -> bool:
+    """Sets and tables of names have no order that could be meant."""
+    return hasattr(given, "__len__") and len(given) == 3 and not isinstance(given, str | Mapping | Set)
 
 
 def all_words(graph: Graph, *, but: str | None = None) -> Callable[[Fact], list[Word]]:

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { PageProps } from "../app";
-import { get, type Answered, type Judged, type Named, type Scored, type Side } from "../client";
+import { get, SIDES, UNKNOWN, type Answered, type Judged, type Named, type Scored, type Side } from "../client";
 import { count, percent, plural, words } from "../numbers";
 import { Answers, matchedRanks } from "../parts/answers";
 import { Combobox } from "../parts/combobox";
@@ -14,7 +14,6 @@ import { Failure, Loading } from "../parts/states";
 import { type Remote, useRemote } from "../remote";
 import { go, nameTab } from "../route";
 
-const SIDES: readonly Side[] = ["head", "relation", "tail"];
 const FIRST = 10;
 const MOST = 100;
 const SURE = 50;
@@ -47,7 +46,7 @@ export function AskPage(props: PageProps): VNode {
   };
   const other = runs.find((one) => one.name === query["with"] && one.name !== run.name);
   useEffect(() => {
-    const parts = SIDES.map((side) => (side === "relation" && wanted[side] ? words(wanted[side].label) : (wanted[side]?.label ?? "?")));
+    const parts = SIDES.map((side) => (side === "relation" && wanted[side] ? words(wanted[side].label) : (wanted[side]?.label ?? UNKNOWN)));
     nameTab(given.length > 0 ? parts.join(" ") : null, "Ask");
   }, [labels, query]);
 
@@ -60,7 +59,7 @@ export function AskPage(props: PageProps): VNode {
             key={side}
             id={side}
             label={side === "head" ? "Head" : side === "relation" ? "Relation" : "Tail"}
-            placeholder={given.length === 2 ? "?" : side === "relation" ? "is related to…" : side === "head" ? "Something…" : "…what?"}
+            placeholder={given.length === 2 ? UNKNOWN : side === "relation" ? "is related to…" : side === "head" ? "Something…" : "…what?"}
             value={wanted[side]}
             show={side === "relation" ? words : asIs}
             source={`${run.name} ${side}`}
@@ -82,7 +81,7 @@ export function AskPage(props: PageProps): VNode {
 }
 
 function named(name: string | undefined, labels: Readonly<Record<string, string>>): Named | null {
-  return name && name !== "?" ? { name, label: (Object.hasOwn(labels, name) ? labels[name] : null) ?? name } : null;
+  return name && name !== UNKNOWN ? { name, label: (Object.hasOwn(labels, name) ? labels[name] : null) ?? name } : null;
 }
 
 type Change = (changes: Record<string, string | number | null>, how?: "push" | "replace") => void;

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect } from "preact/hooks";
 import type { PageProps } from "../app";
-import { get, post, type Answer, type Answered, type Entity, type EntityView, type Fact, type Named, type Relation, type Side } from "../client";
+import { get, post, SIDES, UNKNOWN, type Answer, type Answered, type Entity, type EntityView, type Fact, type Named, type Relation, type Side } from "../client";
 import { words } from "../numbers";
 import { useRemote } from "../remote";
 import { Badge, Label } from "./marks";
@@ -10,9 +10,6 @@ import { Failure, Loading } from "./states";
 
 const HUBS = 10;
 const SHOWN = 6;
-const SIDES: readonly Side[] = ["head", "relation", "tail"];
-/** Stands for what is asked: something that is called so cannot be asked about. */
-const UNKNOWN = "?";
 
 interface Started {
   readonly question: Readonly<Record<Side, Named | null>>;
