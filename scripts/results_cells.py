@@ -94,6 +94,7 @@ def agreement(findings: Findings, tried: Mapping[str, Mapping[str, str]]) -> tup
         "",
         *_by_scatter(ran),
         *_exceptions(off, tried),
+        *_once_outside([outcome for outcome in ran if outcome not in off], tried),
         "",
         *table(
             ("dataset", "row", "seeds", "MRR", "paper", less[0], _within("mrr"), *less[1:], _within("hits1")),
@@ -121,6 +122,8 @@ def _by_scatter(ran: Sequence[Outcome]) -> list[str]:
     ]
     unexplained = f", but not {', '.join(beyond)}" if beyond else ""
     close = sum(size <= WITHIN["mrr"] + ROUNDING for size in sizes)
+    outside = [f"{o.benchmark.name} {o.row.name} ({signed(d)})" for o in ran if (d := _outside_at_first(o)) is not None]
+    but_not = f", not {', '.join(outside)}" if outside else ""
     above, below = sum(d > 0 for _, d in apart), sum(d < 0 for _, d in apart)
     return [
         f"By a harder measure: the median distance is {bare(statistics.median(sizes), decimals=4)}, the mean of the"
@@ -128,7 +131,7 @@ def _by_scatter(ran: Sequence[Outcome]) -> list[str]:
         f" ({sign_test(above, below)}). Rounding in print and the printed deviations, at 95 %, explain"
         f" {len(apart) - len(beyond)} of {len(apart)}{unexplained}. With the weights of the last epoch, which the paper"
         f" reports, {close} of {len(sizes)} lie within {bare(WITHIN['mrr'])}, by the first seed of each alone"
-        f" {sum(map(_by_first_seed, ran))}; with those of the best epoch on valid {sum(at_best)} of {len(at_best)}"
+        f" {len(ran) - len(outside)}{but_not}; with those of the best epoch on valid {sum(at_best)} of {len(at_best)}"
         " would.",
         "",
     ]
@@ -140,10 +143,10 @@ def _at_best(outcome: Outcome) -> float | None:
     return best.mean - printed if best and printed is not None else None
 
 
-def _by_first_seed(outcome: Outcome) -> bool:
-    """Would it be reproduced had no further seed been run? What lies outside is more likely to get one."""
-    first = min(outcome.runs, key=lambda run: run.seed)
-    return reproduced(replace(outcome, runs=(first,)), "mrr") is True
+def _outside_at_first(outcome: Outcome) -> float | None:
+    """How far off it would be had no further seed been run, if that is too far. What is off is likelier to get one."""
+    first = replace(outcome, runs=(min(outcome.runs, key=lambda run: run.seed),))
+    return None if reproduced(first, "mrr") else difference(first, "mrr")
 
 
 def _explained(outcome: Outcome) -> float | None:
@@ -220,6 +223,13 @@ def _exceptions(off: Sequence[Outcome], tried: Mapping[str, Mapping[str, str]]) 
             f" paper's: {', '.join(parts)}. Tried: {note}."
         )
     return lines
+
+
+def _once_outside(close: Sequence[Outcome], tried: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """What was tried about cells that lie within now: a reader should know that they were looked at again."""
+    notes = [(outcome, tried.get(outcome.benchmark.name, {}).get(outcome.row.name)) for outcome in close]
+    told = [f"{outcome.benchmark.name} {name_of(outcome.row)}: {note}" for outcome, note in notes if note]
+    return ["", f"Once outside, and what was tried: {'; '.join(told)}."] if told else []
 
 
 def read_tried(file: Path) -> dict[str, dict[str, str]]:

@@ -93,7 +93,7 @@ def small_layout(evidence: Evidence) -> Claim:
     verdict, short, words = _explained(evidence, evidence.layout, "WN18RR")
     cell = evidence.layout.study.cells()[0]
     return Claim(
-        title=f"So does its loss at rank {cell.rank}, on a CPU",
+        title=f"So does most of its loss at rank {cell.rank}, on a CPU",
         verdict=verdict,
         short=short,
         lines=[

@@ -200,7 +200,7 @@ def sign_test(above: int, below: int) -> str:
 
     p = float(stats.binomtest(above, above + below).pvalue) if above + below else 1.0
     side = "above" if above > below else "below"
-    leans = f"ours lean to lie {side}" if p < SURE else "no side is preferred"
+    leans = f"ours lean to lie {side}" if p < SURE else "a coin may do that"
     return f"sign test, {p_words(p)}: {leans}"
 
 

@@ -189,6 +189,9 @@ def time_saving(evidence: Evidence) -> tuple[Verdict, str, list[str]]:
         " several of them shared the card.",
         "",
         *table(heads, rows),
+        "",
+        f"`{bench_command(evidence.paper)}` measures it again; the files under `bench/results` name the commands,"
+        " commits and cards of these numbers.",
     ]
     return verdict, short, lines
 
@@ -256,12 +259,13 @@ def beyond_scatter(pairs: Mapping[str, Pair | None], key: str) -> str:
 
 
 def _saving(pair: Pair | None, key: str) -> str:
+    """With a decimal: −3.1 % ± 2.9 lies beyond its scatter, −3 % ± 3 would not seem to."""
     saved = saved_time(pair, key)
     if pair is None or saved is None:
         return ""
-    return (
-        f"{whole_percent(saved)} ± {100 * scatter(pair, key):.0f} ({seconds(pair[0][key])} → {seconds(pair[1][key])} s)"
-    )
+    share = f"{round(100 * saved, 1) + 0.0:.1f}".replace("-", "−")
+    times = f"{seconds(pair[0][key])} → {seconds(pair[1][key])} s"
+    return f"{share} % ± {100 * scatter(pair, key):.1f} ({times})"
 
 
 def size(number: float) -> str:

@@ -125,13 +125,13 @@ def page(root: Path = ROOT) -> str:
         "",
         "## Where each number comes from",
         "",
-        "One line per run; its command with `--root DIR` does it again beside ours. With the sources of the commit of"
-        " that line, the study file of today, and the torch and the threads that `run.json` names, a CPU gives the"
-        " same ranks; another commit may round otherwise, which moves 5★ [as another seed"
+        "One line per run; its command with `--root DIR` does it again beside ours. A CPU gives the same ranks with the"
+        " sources of the commit of that line, the torch and the threads that `run.json` names, and the study file of"
+        " the commit that brought the run, which `git log -- FOLDER` shows: older sources do not read all that the file"
+        " of today says. Another commit may round otherwise, which moves 5★ [as another seed"
         " does](reproduce.md#what-repeats). `data` begins the checksum of the graph, `seconds` are of training. A"
         " run's folder under `studies/results` has the rest: settings, versions, every epoch, every rank. A + after a"
-        " commit: files had been changed since. Where it was not kept, `git log -- FOLDER` shows the one that brought"
-        " it."
+        " commit: files had been changed since. Where it was not kept, take the one that brought the run."
         f" Of the {_runs(evidence.readings)} runs of `studies/readings.toml` those of the chosen settings are listed;"
         " `conjoin study run studies/readings.toml --seeds 0 --root DIR` does the whole search again.",
         "",

@@ -33,8 +33,8 @@ def test_what_is_reproduced_is_what_the_results_say() -> None:
     words = " ".join(README.split())
     share = f"All {cells}" if run == cells else f"So far {run} of the {cells}"
     assert f"{share} cells on four of its five datasets have been run" in words
-    assert f"{'all' if near == run else near} of these lie within .003" in words
-    alone = re.search(r"by the first seed of each alone (\d+);", " ".join(results.split()))
+    assert f"; {'all ' if near == run else ''}{near} lie within .003" in words
+    alone = re.search(r"by the first seed of each alone (\d+)[;,]", " ".join(results.split()))
     assert alone
     assert f"by the first seed of each alone {alone[1]} do." in words
     single = re.search(r"were run, (\d+) of them with one seed", " ".join(results.split()))

@@ -27,6 +27,7 @@ def ran(
     study: str = "paper",
     better: int = 3,
     best: float | None = None,
+    hits: Sequence[float] = (0.5, 0.5, 0.5),
 ) -> None:
     """Finished runs, seed by seed, with these MRRs; every question has about the same rank."""
     specified = study_in(place, study)
@@ -39,7 +40,7 @@ def ran(
             place / "studies" / "results",
             cell,
             mrr=mrr,
-            hits=(0.5, 0.5, 0.5),
+            hits=hits,
             best_mrr=mrr if best is None else best,
             parameters=2 * cell.rank * counts.entities + relations,
             relation_parameters=relations,

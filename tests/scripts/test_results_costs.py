@@ -32,7 +32,8 @@ def test_timings(place: Path, equal: float | None, expected: str) -> None:
     write_json(place / "bench" / "results" / "train_card_2026.json", {"theme": "train", "cells": [whole, tied]})
     page = write_results.page(place)
     assert verdict(page, TIMES) == expected
-    assert "| WN18RR | 31 % | 30 % ± 4 (4.00 → 2.80 s) |" in page
+    assert "| WN18RR | 31 % | 30.0 % ± 4.2 (4.00 → 2.80 s) |" in page
+    assert "wn18/5star-conj/500/500/bf16` measures it again" in section(page, TIMES)
     assert ("30 % wide, 5 % equal" in section(page, TIMES)) == (equal == 1.9)
     told = " ".join(page.split())
     plain = {1.9: "5 % (WN18RR)", 1.1: "45 % (WN18RR)", None: "not yet run"}[equal]
