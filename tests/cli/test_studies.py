@@ -70,6 +70,10 @@ def test_run_status_and_narrowing(tmp_path: Path) -> None:
     before = conjoin("study", "status", *where, "--json").json
     assert before["counts"] == {"done": 0, "running": 0, "half done": 0, "failed": 0, "missing": 4, "no data": 0}
     assert "probe" in before["estimated_by"]
+    assert before["remaining_seconds"] is None
+    unknown = conjoin("study", "status", *where).out
+    assert "will take about" not in unknown
+    assert "runs on own take is known when the first one has read the graph" in unknown
     ran = conjoin("study", "run", *where, "--only", "row=tied", "--seeds", "1", "--json")
     assert ran.json["counts"]["done"] == 1
     assert [(each["row"], each["seed"], each["end"]) for each in ran.json["outcomes"]] == [("tied", 1, "done")]

@@ -21,6 +21,9 @@ def test_the_plan_is_cheapest_first_with_commands_that_work(tmp_path: Path) -> N
     where = (study.file, "--root", tmp_path / "out")
     unknown = conjoin("study", "plan", *where, "--json").json
     assert [cell["seconds"] for cell in unknown["cells"]] == [None] * 4
+    assert unknown["seconds"] is None
+    rows = [line.split() for line in conjoin("study", "plan", *where).out.splitlines() if line.startswith("own ")]
+    assert [row[-2:] for row in rows] == [["?", "?"]] * 4
     assert conjoin("study", "run", *where, "--device", "cpu", "--only", "row=complex", "--seeds", "0").code == 0
     told = conjoin("study", "plan", *where, "--speeds", tmp_path / "speeds.json", "--json").json
     assert [(cell["row"], cell["seed"]) for cell in told["cells"]] == [("tied", 0), ("tied", 1), ("complex", 1)]

@@ -172,7 +172,11 @@ def status(
         if each.state == "failed":
             show(f"failed: {each.cell.title}: {each.reason}")
     if guess is not None:
-        show(f"The open {len(left)} runs will take about {duration(guess.total(left))}, by {guess.source}.")
+        unknown = dict.fromkeys(each.cell.dataset for each in left if guess.seconds(each.cell) is None)
+        if unknown:
+            show(f"How long runs on {', '.join(unknown)} take is known when the first one has read the graph.")
+        else:
+            show(f"The open {len(left)} runs will take about {duration(guess.total(left))}, by {guess.source}.")
 
 
 @study_app.command("report")

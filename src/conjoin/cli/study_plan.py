@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from itertools import accumulate
 from typing import Annotated
 
 import typer
@@ -36,7 +35,7 @@ def plan(
     conjoin study plan studies/paper.toml --seeds 0 --machine 'NVIDIA H200'
     conjoin study plan studies/paper.toml --only dataset=WN18RR --speeds bench/results/train.json --commands
     """
-    from conjoin.study.estimate import estimator
+    from conjoin.study.estimate import estimator, whole
     from conjoin.study.narrow import narrow
     from conjoin.study.schedule import standing
     from conjoin.study.speeds import read_speeds
@@ -58,7 +57,7 @@ def plan(
             {
                 "study": specified.name,
                 "estimated_by": guess.source,
-                "seconds": sum(cost or 0.0 for cost in costs),
+                "seconds": whole(costs),
                 "cells": [
                     {"dataset": c.dataset, "row": c.row.name, "seed": c.seed, "seconds": cost, "command": line}
                     for c, cost, line in named
@@ -70,9 +69,9 @@ def plan(
         for line in lines:
             show(line)
         return
-    sums = accumulate(cost or 0.0 for cost in costs)
+    sums = (whole(costs[: n + 1]) for n in range(len(costs)))
     rows = [
-        (cell.dataset, cell.row.name, str(cell.seed), "?" if cost is None else duration(cost), duration(total))
+        (cell.dataset, cell.row.name, str(cell.seed), duration(cost), duration(total))
         for cell, cost, total in zip(order, costs, sums, strict=True)
     ]
     show_table(

@@ -77,7 +77,8 @@ class StudyScreen:
         from conjoin.study.estimate import estimator
 
         self.guess = estimator(self.study, self.root, machine=self.guess.machine, speeds=self.guess.speeds)
-        return f"; about {duration(self.guess.total(self.left.values()))} left"
+        seconds = self.guess.total(self.left.values())
+        return "" if seconds is None else f"; about {duration(seconds)} left"
 
 
 def _words(outcome: Outcome) -> str:
@@ -86,8 +87,10 @@ def _words(outcome: Outcome) -> str:
     return "done by another process" if outcome.end == "elsewhere" else f"{outcome.end}: {outcome.reason}"
 
 
-def duration(seconds: float) -> str:
+def duration(seconds: float | None) -> str:
     """A length of time as people say it."""
+    if seconds is None:
+        return "?"
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:

@@ -54,14 +54,19 @@ class Estimator:
             once = factor * 8 * size.valid * size.entities * cell.rank / self.speed
         return factor * left * epoch_seconds(cell, size, self.speed) + rankings * once
 
-    def total(self, standings: Iterable[Standing]) -> float:
-        """Seconds of all of them together, one after the other; what cannot be estimated counts nothing."""
-        return sum(self.seconds(each.cell, done=each.epochs) or 0.0 for each in standings)
+    def total(self, standings: Iterable[Standing]) -> float | None:
+        """Seconds of all of them together, one after the other; None where one of them cannot be estimated."""
+        return whole([self.seconds(each.cell, done=each.epochs) for each in standings])
 
     def cheapest_first(self, standings: Iterable[Standing]) -> list[Cell]:
         """The order of work; runs of unknown cost come last."""
         costs = {each.cell: self.seconds(each.cell, done=each.epochs) for each in standings}
         return sorted(costs, key=lambda cell: (costs[cell] is None, costs[cell] or 0.0))
+
+
+def whole(costs: Sequence[float | None]) -> float | None:
+    """The sum, unless a part of it is unknown."""
+    return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
 def epoch_seconds(cell: Cell, size: Counts, speed: float) -> float:
