@@ -177,6 +177,13 @@ def test_a_report_on_nothing(tmp_path: Path) -> None:
     assert "0 of 7 runs are finished" in (tmp_path / "report" / "report.md").read_text()
 
 
+def test_without_published_numbers_nothing_counts_as_reproduced(tmp_path: Path) -> None:
+    study = tiny(tmp_path)
+    for each, said in ((study, True), (replace(study, published={}), False)):
+        write_report(each, tmp_path, tmp_path / "report")
+        assert ("counts as reproduced" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")) is said
+
+
 def test_the_command_that_fills_the_rest_can_be_copied(tmp_path: Path) -> None:
     """Named as it was typed, so that it is found from the same folder; without the folders of this machine."""
     study = tiny(tmp_path)

@@ -41,7 +41,8 @@ WEIGHTS = {"last": "the last epoch", "best": "the epoch with the best validation
 WELCH = (
     "Welch's two-sample t-test between the runs of two rows (unknown and unequal variances), printed as in the paper's"
     " appendix: h = 1 where equal means are rejected. Below it p after Holm's correction over all tests of that measure"
-    " on that dataset, and the paper's own test. A row with fewer than two seeds has no test. Italics: across families."
+    " on that dataset, and the published test where there is one. A row with fewer than two seeds has no test. Italics:"
+    " across families."
     " Times are tested as they were measured: where runs shared their machine with others, the test says nothing."
 )
 PAIRED = (
@@ -176,7 +177,7 @@ def compose(findings: Findings, tests: Tests, *, unread: Sequence[str] = ()) -> 
         words=(*_summary(findings, printed), *without),
         sections=(
             *(section for section in by_dataset if section.tables or section.figures),
-            Section(title="How values are judged", words=(RULE, _tolerance())),
+            Section(title="How values are judged", words=(RULE, _tolerance()) if printed else (RULE,)),
             *([Section(title="Left out", words=flaws)] if flaws else []),
         ),
     )
