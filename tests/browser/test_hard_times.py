@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import pytest
 from tests.browser.seen import PHONE, Visit, colours, expect, picture, query, until
@@ -164,6 +165,19 @@ def test_the_map_comes_back_after_the_graphics_card_was_away(visit: Visit) -> No
     until(page, lambda: colours(picture(canvas.screenshot())) < 50, "the map is gone")
     page.evaluate("card.restoreContext()")
     until(page, lambda: colours(picture(canvas.screenshot())) > 50, "the map is drawn again")
+
+
+def test_the_map_names_addresses_by_their_ends(browser: Browser, tmp_path: Path) -> None:
+    names = [f"http://example.org/a/long/way/{name}" for name in ("Lima", "terms#Peru", "Quito/")]
+    graph = conjoin.Graph.from_triples([(head, "near", tail) for head in names for tail in names if head != tail])
+    recipe = conjoin.Recipe(epochs=1, batch=4)
+    conjoin.execute(conjoin.Run.of(graph, "complex", rank=2, recipe=recipe), graph, tmp_path / "run")
+    page = browser.new_page()
+    with listening(tmp_path / "run", Settings()) as (host, port):
+        for name, shown in zip(names, ("Lima", "Peru", "Quito"), strict=True):
+            page.goto(f"http://{host}:{port}/map?{urlencode({'focus': name})}")
+            expect(page.locator(".plane svg text")).to_have_text([shown])
+        page.close()
 
 
 def test_names_may_mean_something_to_programs(browser: Browser, tmp_path: Path) -> None:

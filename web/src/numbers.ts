@@ -20,9 +20,21 @@ export function classWords(label: string): string {
 
 /** has_capital, _hypernym, /people/person/place_of_birth and http://example.org/terms#partOf become words. */
 export function words(relation: string): string {
-  const parts = relation.split(/[/#]/).filter(Boolean);
-  const last = relation.startsWith("/") ? parts.slice(-2).join(" › ") : /^[a-z][a-z0-9+.-]*:\/\//i.test(relation) ? parts.at(-1) : relation;
-  return last?.replaceAll("_", " ").trim() || relation;
+  const last = relation.startsWith("/") ? steps(relation).slice(-2).join(" › ") : ending(relation);
+  return last.replaceAll("_", " ").trim() || relation;
+}
+
+const steps = (name: string): string[] => name.split(/[/#]/).filter(Boolean);
+
+/** What an address ends with: its beginning is that of most others. Other names stay whole. */
+const ending = (name: string): string => (/^[a-z][a-z0-9+.-]*:\/\//i.test(name) && steps(name).at(-1)) || name;
+
+const LONGEST = 24;
+
+/** A label for where there is little room. */
+export function brief(label: string): string {
+  const text = ending(label);
+  return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text;
 }
 
 /** Those of the relations that read like another one as words: they have to be told apart by their names. */

@@ -3,13 +3,12 @@ import { MultiDirectedGraph } from "graphology";
 import Sigma from "sigma";
 import { EdgeArrowProgram } from "sigma/rendering";
 import type { EntityView } from "../client";
-import { words } from "../numbers";
+import { brief, words } from "../numbers";
 import { colour } from "./colours";
 import { layout } from "./layout";
 
 /** Labels stand beside the dots and the room is wider than high. */
 const STRETCH = 1.4;
-const LONGEST = 24;
 
 /** Pixels from one label to the next below it. */
 const LINE = 16;
@@ -34,7 +33,7 @@ export function drawEgo(room: HTMLElement, { nodes, edges }: EntityView["graph"]
   for (const node of [...nodes].sort((a, b) => a.hops - b.hops || b.degree - a.degree)) graph.addNode(node.name, {
     x: STRETCH * (spots[place.get(node.name) ?? 0]?.x ?? 0),
     y: spots[place.get(node.name) ?? 0]?.y ?? 0,
-    label: node.label.length > LONGEST ? `${node.label.slice(0, LONGEST - 1)}…` : node.label,
+    label: brief(node.label),
     far: node.hops > 1,
     size: node.hops === 0 ? 11 : 4 + 5 * Math.sqrt(node.degree / most),
     color: node.hops === 0 ? second : node.hops === 1 ? accent : soft,

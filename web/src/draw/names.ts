@@ -1,11 +1,12 @@
 /** Which points of the map are named, and where: the first of them, each where it covers no other name. */
+import { brief } from "../numbers";
+
 export interface Name { readonly text: string; readonly x: number; readonly y: number }
 
 /** Square pixels of the view for each name. */
 const EACH = 20_000;
 /** So many that found no room, and the view counts as full. */
 const ENOUGH = 4000;
-const LONGEST = 24;
 /** Pixels: the height of a line, about the width of a letter, from a point to its name. */
 const [LINE, LETTER, GAP] = [20, 7.6, 7];
 
@@ -16,8 +17,7 @@ export function placeNames(points: readonly number[], labels: readonly string[],
   for (const point of points) {
     const [px, py] = at(point);
     if (px < 0 || py < LINE || px > room[0] || py > room[1] - LINE / 2) continue;
-    const label = labels[point] ?? "";
-    const text = label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label;
+    const text = brief(labels[point] ?? "");
     const [x, to] = [px + GAP, px + GAP + LETTER * text.length];
     if (to > room[0] || names.some((other) => x < other.to && to > other.x && Math.abs(py - other.y) < LINE)) {
       if (++crowded > ENOUGH) break;
