@@ -10,9 +10,7 @@ import pytest
 
 from conjoin.errors import GraphError, UnknownName
 from conjoin.graph.files import flow
-from conjoin.graph.files.folder import read_graph
 from conjoin.graph.files.readers import ReadOptions, Triples, read_triples
-from conjoin.graph.ingest.ingest import ingest
 
 SKIP = ReadOptions(on_error="skip")
 
@@ -293,27 +291,3 @@ def test_spaces_after_some_commas_are_part_of_the_names(tmp_path: Path, text: st
     assert [" r" in fact for fact in triples] == [", r" in line for line in text.splitlines() if line.count(",") == 2]
     tsv = put(tmp_path, "a\t r\t b\n", "facts.tsv")
     assert rows(read_triples(tsv)[0]) == [("a", " r", " b")]
-
-
-def test_names_that_differ_by_spaces_are_counted(tmp_path: Path) -> None:
-    path = put(tmp_path, "Lima\tin\tPeru\nCusco\t in\tPeru \nArica\tin\t Chile\n", "facts.tsv")
-    of_entities, of_relations = read_graph(path).notes[:2]
-    assert "2 entity names begin or end with white space, such as ' Chile'; 1 of them occur without it" in of_entities
-    assert "1 relation names begin or end with white space, such as ' in'; 1 of them" in of_relations
-    made = ingest([path], tmp_path / "graph", valid=0, test=0, memory=1 << 30, threads=1)
-    assert made.notes[:2] == (of_entities, of_relations)
-
-
-def test_names_that_differ_only_in_how_their_accents_are_written_are_counted(tmp_path: Path) -> None:
-    composed, apart = "Sj\u00f6gren", "Sjo\u0308gren"
-    file = put(tmp_path, f"{composed},treated_by,x\n{apart},treated_by,y\nZu\u0308rich,in,Z\n")
-    (note,) = (note for note in read_graph(file).notes if "accents" in note)
-    assert note.startswith("1 entity names occur twice, their accents written in two ways")
-    assert "'Sjo\u0308gren'" in note
-    ingested = ingest([file], tmp_path / "stored")
-    assert note in ingested.notes
-
-
-def test_names_with_one_way_of_accents_are_as_they_are(tmp_path: Path) -> None:
-    file = put(tmp_path, "Zu\u0308rich,in,Z\nGen\u00e8ve,in,Z\n")
-    assert not [note for note in read_graph(file).notes if "accents" in note]

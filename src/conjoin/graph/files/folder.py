@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from conjoin.errors import GraphError
+from conjoin.graph.files.alike import Odd
 from conjoin.graph.files.blanks import said_of_blanks
 from conjoin.graph.files.columns import doubts
 from conjoin.graph.files.labels import read_labels_with_report
@@ -17,10 +18,6 @@ from conjoin.graph.files.report import (
     Problem,
     ReadOptions,
     Triples,
-    padded,
-    said_of_padded,
-    said_of_uncomposed,
-    uncomposed,
 )
 from conjoin.graph.files.source import SPLIT_NAMES, AnyPath, is_known, known_suffixes, split_name
 from conjoin.graph.files.store import STORED, open_graph
@@ -141,11 +138,7 @@ def _read_parts(
         labels=inside | entity_labels,
         relation_labels=inside | of_relations,
     )
-    for vocabulary in (graph.entities, graph.relations):
-        if found := padded(vocabulary.names):
-            notes.append(said_of_padded(vocabulary.kind, len(found), found, vocabulary.index))
-        odd = uncomposed(vocabulary.names)
-        notes += said_of_uncomposed(vocabulary.kind, len(odd), odd, vocabulary.index)
+    notes += _said_of_odd(graph.entities) + _said_of_odd(graph.relations)
     entities, relations = graph.entities.names, graph.relations.names
     doubted = doubts(options, files.values(), [graph.train], entities=entities, relations=relations)
     notes += doubted or said_of_values(files.values(), [graph.train], entities=entities, relations=relations)
@@ -156,6 +149,12 @@ def _read_parts(
         bad_lines=tuple(map(str, bad[:SAMPLES])),
         read_as=tuple(read_as),
     )
+
+
+def _said_of_odd(vocabulary: Vocabulary) -> list[str]:
+    odd = Odd()
+    odd.look_at(vocabulary.names)
+    return odd.notes(vocabulary.kind, lambda _: vocabulary.index)
 
 
 def _labels(labels: Labels | None, options: ReadOptions) -> tuple[dict[str, str], tuple[str, ...]]:

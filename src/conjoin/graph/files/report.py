@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
-from unicodedata import is_normalized, normalize
 
 from conjoin.errors import GraphError, unknown
 
@@ -288,40 +287,6 @@ class Sink:
             blank_nodes=self.blank_nodes,
             blank_triples_dropped=self.blank_triples_dropped,
         )
-
-
-def padded(names: Iterable[str]) -> list[str]:
-    """Those of the names that begin or end with white space."""
-    return [name for name in names if name != name.strip()]
-
-
-def said_of_padded(kind: str, count: int, some: Sequence[str], known: Container[str]) -> str:
-    """The note on names with white space around them; `some` are looked up without it among all `known` names."""
-    twins = sum(name.strip() in known for name in some)
-    also = f"; {'at least ' if len(some) < count else ''}{twins:,} of them occur without it too, as others" * bool(
-        twins
-    )
-    return (
-        f"{count:,} {kind} names begin or end with white space, such as {shortened(some[0])}{also}. "
-        "Names are taken as they are: if the space means nothing, remove it from the file"
-    )
-
-
-def uncomposed(names: Iterable[str]) -> list[str]:
-    """Those of the names that have an accent as a sign of its own, as in e and ´ for é."""
-    return [name for name in names if not (name.isascii() or is_normalized("NFC", name))]
-
-
-def said_of_uncomposed(kind: str, count: int, some: Sequence[str], known: Container[str]) -> tuple[str, ...]:
-    """The note on names that look alike; `some` are looked up as they are usually written among all `known` names."""
-    twins = [name for name in some if normalize("NFC", name) in known]
-    if not twins:
-        return ()
-    least = "at least " if len(some) < count else ""
-    return (
-        f"{least}{len(twins):,} {kind} names occur twice, their accents written in two ways, such as "
-        f"{shortened(twins[0])}: they look alike and are others. Bring the file into one form of Unicode, such as NFC",
-    )
 
 
 def shortened(text: str, *, limit: int = 60) -> str:

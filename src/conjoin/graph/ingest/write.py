@@ -10,19 +10,18 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 
+from conjoin.graph.files.alike import Odd
 from conjoin.graph.files.arrays import LABELS, NAMES, GrowingArray, rows_of
-from conjoin.graph.files.report import padded, said_of_padded, said_of_uncomposed, uncomposed
 from conjoin.graph.graph import PLACES, SPLITS, Split
 from conjoin.graph.known import Ids
 from conjoin.graph.packed import packed
 
 BLANK = "_:"
 SOME = 1000
-"""Names with white space around them, or accents apart, that are kept to be looked up without."""
+"""Names of each odd kind that are kept to be looked up as usually written."""
 ZSTD = {"compression": "zstd", "compression_level": 1}
 
 
@@ -35,26 +34,16 @@ class Names:
     labelled: int = 0
     blank: Counter[str] = field(default_factory=Counter)
     digests: bytearray = field(default_factory=bytearray)
-    padded: int = 0
-    some_padded: list[str] = field(default_factory=list)
-    uncomposed: int = 0
-    some_uncomposed: list[str] = field(default_factory=list)
+    odd: Odd = field(default_factory=lambda: Odd(most=SOME))
 
     def notes(self, kind: str) -> list[str]:
         """The notes on names that look like others; the table knows these."""
-        said: list[str] = []
-        if self.padded:
-            bare = self._known(name.strip() for name in self.some_padded)
-            said.append(said_of_padded(kind, self.padded, self.some_padded, bare))
-        if self.uncomposed:
-            usual = self._known(normalize("NFC", name) for name in self.some_uncomposed)
-            said += said_of_uncomposed(kind, self.uncomposed, self.some_uncomposed, usual)
-        return said
+        return self.odd.notes(kind, self._known)
 
-    def _known(self, names: Iterable[str]) -> set[str]:
+    def _known(self, names: list[str]) -> set[str]:
         import pyarrow.parquet as pq
 
-        found = pq.read_table(self.table, columns=["name"], filters=[("name", "in", [*names])])
+        found = pq.read_table(self.table, columns=["name"], filters=[("name", "in", names)])
         return {*found.column(0).to_pylist()}
 
 
@@ -88,12 +77,7 @@ def _look_at(names: list[str], key: bytes | None, found: Names) -> None:
     if key is not None:
         for name in names:
             found.digests += blake2b(name.encode(), digest_size=8, key=key).digest()
-    odd = padded(names)
-    found.padded += len(odd)
-    found.some_padded += odd[: SOME - len(found.some_padded)]
-    apart = uncomposed(names)
-    found.uncomposed += len(apart)
-    found.some_uncomposed += apart[: SOME - len(found.some_uncomposed)]
+    found.odd.look_at(names)
     found.blank.update(name[len(BLANK) :].partition(".")[0] for name in names if name.startswith(BLANK))
 
 
