@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import xml.etree.ElementTree as ET
 from itertools import pairwise
@@ -58,6 +59,17 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
 
 def test_without_validation_the_loss_is_drawn(tmp_path: Path) -> None:
     assert curves(filled(tmp_path, validated=False))[0].svg != curves(filled(tmp_path / "valid"))[0].svg
+
+
+def test_sizes_that_are_nearly_the_same_are_told(tmp_path: Path) -> None:
+    """Ties save little where relations are few: no round number need lie between."""
+    study = tiny(tmp_path)
+    for row, parameters in (("complex", 312_672), ("tied", 312_064)):
+        finished(tmp_path, study.cell("UMLS", study.rows[row], 0), mrr=0.9, parameters=parameters)
+    (figure,) = frontier(collect(study, tmp_path))
+    told = [float(text) for text in re.findall(r"<!-- (31\d(?:\.\d+)?) -->", figure.svg)]
+    assert len(told) >= 2
+    assert len({*told}) == len(told)
 
 
 def test_a_model_that_failed_does_not_flatten_the_others(tmp_path: Path) -> None:

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.report.test_by_pattern import filled, study_of
 
+from conjoin.report import pattern_plot
 from conjoin.report.by_pattern import pattern_tests
 from conjoin.report.collect import collect
 from conjoin.report.compose import write_report
 from conjoin.report.pattern_plot import pattern_effects
 from conjoin.report.pattern_words import form_effects
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
 
 pytest.importorskip("scipy", reason="relation patterns need SciPy: pip install 'conjoin[study]'")
 pytest.importorskip("matplotlib", reason="plots need matplotlib: pip install 'conjoin[study]'")
@@ -27,6 +32,19 @@ def test_the_plot_is_the_same_for_the_same_tests(tmp_path: Path) -> None:
     assert first.svg == second.svg
     assert first.pdf.startswith(b"%PDF")
     assert "currentColor" in first.svg, "text takes the page's colour"
+
+
+def test_all_words_lie_within_the_plot_of_one_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_of(tmp_path)
+    filled(study, tmp_path)
+    effects = form_effects(pattern_tests(collect(study, tmp_path), tmp_path).tests, alpha=0.05)[:1]
+    drawn: list[Drawing] = []
+    monkeypatch.setattr(pattern_plot, "finish", lambda figure, *_: drawn.append(figure))
+    pattern_effects(effects)
+    (figure,) = drawn
+    places = [text.get_window_extent() for text in figure.texts]
+    assert len(places) == 2
+    assert all(place.x0 >= 0 and place.x1 <= figure.bbox.x1 for place in places)
 
 
 def test_a_report_has_the_plot_and_the_sentences(tmp_path: Path) -> None:

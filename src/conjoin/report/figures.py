@@ -178,14 +178,15 @@ def _off_scale(ax: Axes, below: Sequence[tuple[Outcome, float]]) -> None:
 
 
 def _plain_log_ticks(ax: Axes, values: Sequence[float]) -> None:
-    """Ticks that people read (20, 50, 100), as many as the span has room for."""
-    from matplotlib.ticker import FixedLocator, NullFormatter, ScalarFormatter
+    """Ticks that people read (20, 50, 100), as many as the span has room for; even ones where it has none."""
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
-    low, high = min(values) / 1.3, max(values) * 1.3
+    low, high = min(values), max(values)
     grid = [digit * 10.0**power for power in range(-4, 7) for digit in (1, 1.5, 2, 3, 5, 7)]
-    ticks = [tick for tick in grid if low <= tick <= high]
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
-    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ticks = [tick for tick in grid if low / 1.3 <= tick <= high * 1.3]
+    few = low < high and sum(low <= tick <= high for tick in ticks) < 2
+    ax.xaxis.set_major_locator(MaxNLocator(4) if few else FixedLocator(ticks))
+    ax.xaxis.set_major_formatter(ScalarFormatter(useOffset=False))
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.tick_params(axis="x", which="minor", length=0)
 

@@ -33,12 +33,13 @@ def pattern_effects(effects: Sequence[FormEffect]) -> tuple[Figure, ...]:
         return ()
     groups = _groups(effects)
     datasets = list(dict.fromkeys(test.dataset for effect in effects for test in effect.tests))
-    across = LEFT + len(effects) * (WIDTH + GAP) + 0.1
+    width = WIDTH if len(effects) > 1 else 2 * WIDTH + GAP
+    across = LEFT + len(effects) * (width + GAP) + 0.1
     down = TOP + LINE * len(groups) + BOTTOM
     figure = Drawing(figsize=(across, down))
     for place, effect in enumerate(effects):
-        left = (LEFT + place * (WIDTH + GAP)) / across
-        ax = figure.add_axes((left, BOTTOM / down, WIDTH / across, LINE * len(groups) / down))
+        left = (LEFT + place * (width + GAP)) / across
+        ax = figure.add_axes((left, BOTTOM / down, width / across, LINE * len(groups) / down))
         _panel(ax, effect, groups, datasets)
         if place == 0:
             ax.set_yticks(range(len(groups)), [named(group) for group in groups])
@@ -51,7 +52,7 @@ def pattern_effects(effects: Sequence[FormEffect]) -> tuple[Figure, ...]:
     figure.legend(handles, datasets, loc="upper left", ncols=len(datasets), frameon=False, handletextpad=0.2)
     figure.text(1 - 0.1 / across, 1 - 0.2 / down, "open mark: not decided", ha="right", va="baseline", color=FAINT)
     figure.text(
-        (LEFT + len(effects) * (WIDTH + GAP) / 2) / across,
+        (LEFT + len(effects) * (width + GAP) / 2) / across,
         0.08 / down,
         "test MRR, tied less original (logarithmic beyond ±.01)",
         ha="center",
