@@ -11,6 +11,8 @@ from tests.cli.commands import conjoin
 from tests.cli.test_options import ODD, ODDLY
 from tests.study.small import small_study
 
+from conjoin.study.folder import RunFolder
+
 pytest.importorskip("optuna", reason="tuning needs the extra `tune`")
 
 
@@ -59,8 +61,24 @@ def test_the_advice_says_how_the_file_is_read(tmp_path: Path, monkeypatch: pytes
     assert trained.code == 0, trained.err
 
 
+def test_negatives_are_searched_with_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_study(tmp_path)
+    few = ("--rank", 2, "--epochs", 1, "--validate-every", 1, "--trials", 1, "--device", "cpu")
+    sampled = ("--negatives", 3, "--negatives-power", 0.5)
+    found = conjoin("tune", "./own", "--form", "complex", *few, *sampled, "-o", "found.toml")
+    assert found.code == 0, found.err
+    settings = tomllib.loads(found.out)["settings"]["own"]["complex"]
+    assert (settings["negatives"], settings["negatives_power"]) == (3, 0.5)
+    advised = found.err.rpartition("Train with it: conjoin ")[2]
+    trained = conjoin(*shlex.split(advised), "--device", "cpu", "--json").json
+    kept = RunFolder(Path(trained["run"])).run.recipe
+    assert (kept.negatives, kept.negatives_power) == (3, 0.5)
+
+
 def test_unknown_grids_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ran = conjoin("tune", "atlas", "--grid", "papr")
     assert ran.code == 2
     assert "Did you mean paper" in ran.err
+    assert not list(tmp_path.iterdir())

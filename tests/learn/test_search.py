@@ -64,6 +64,13 @@ def test_impossible_searches_are_refused() -> None:
     with pytest.raises(UsageError, match="seed = -1"):
         Search(form="complex", grid={"lr": (0.1,)}, seed=-1)
     assert Search(form="complex", seed=-1).seed == -1, "a guided search takes any"
+    with pytest.raises(UsageError, match="negatives = -1 is too small"):
+        Search(form="complex", negatives=-1)
+    with pytest.raises(UsageError, match="set negatives too"):
+        Search(form="complex", negatives_power=0.5)
+    with pytest.raises(UsageError, match="set negatives too"):
+        Search(form="complex", grid={"negatives": (0, 5)}, negatives_power=0.5)
+    assert Search(form="complex", grid={"negatives_power": (0.0, 0.5)}, negatives=5).points == 2
     with pytest.raises(UnknownName, match="complx"):
         Search(form="complx")
 

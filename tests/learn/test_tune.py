@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 import subprocess
@@ -21,7 +22,7 @@ from conjoin.learn.tune import best, tune
 from conjoin.model.model import Model
 from conjoin.ranking.rank import rank
 
-pytest.importorskip("optuna", reason="tuning needs the extra `tune`")
+optuna = pytest.importorskip("optuna", reason="tuning needs the extra `tune`")
 
 
 def graph_of(valid: int = 15) -> Graph:
@@ -109,6 +110,53 @@ def test_one_storage_holds_one_search_of_a_name(tmp_path: Path) -> None:
         list(tune(graph_of(), search_in(tmp_path, trials=1, epochs=4)))
     with pytest.raises(UsageError, match="with another checksum"):
         list(tune(graph_of(valid=14), search_in(tmp_path, trials=1, epochs=2)))
+
+
+def test_a_search_with_negatives_trains_with_them(tmp_path: Path) -> None:
+    graph, search = graph_of(), search_in(tmp_path, trials=2, negatives=5, negatives_power=0.5, prune=False)
+    drawn = [(a.settings["negatives"], a.settings["negatives_power"]) for a in tune(graph, search)]
+    assert drawn == [(5, 0.5)] * 2
+    winner = best(graph, search)
+    settings = {**winner.settings, "epochs": winner.epoch}
+    model = Model("complex", graph.n_entities, graph.n_relations, rank=settings.pop("rank"), seed=0)
+    list(train(model, graph, Recipe.from_mapping(settings), seed=0))
+    assert rank(model, graph, "valid").mrr() == winner.mrr
+
+
+def test_a_grid_has_the_last_word_on_negatives(tmp_path: Path) -> None:
+    grid = {"negatives": (0, 3)}
+    attempts = list(tune(graph_of(), search_in(tmp_path, grid=grid, trials=2, negatives=5)))
+    assert {attempt.settings["negatives"] for attempt in attempts} == {0, 3}
+
+
+@pytest.mark.parametrize("more", [{"negatives": 21}, {"grid": {"negatives": (5, 21)}}])
+def test_more_negatives_than_entities_are_refused_before_the_first_trial(
+    tmp_path: Path, more: dict[str, object]
+) -> None:
+    with pytest.raises(UsageError, match="21 negatives of 20 entities"):
+        next(tune(graph_of(), search_in(tmp_path, **more)))
+    assert not (tmp_path / "tune.db").exists()
+
+
+def test_rank_and_negatives_that_no_grid_says_are_part_of_a_search(tmp_path: Path) -> None:
+    few = {"grid": {"lr": (0.1,)}, "epochs": 2}
+    list(tune(graph_of(), search_in(tmp_path, **few)))
+    with pytest.raises(UsageError, match="with another negatives"):
+        next(tune(graph_of(), search_in(tmp_path, **few, negatives=5)))
+    with pytest.raises(UsageError, match="with another rank"):
+        next(tune(graph_of(), search_in(tmp_path, **few, rank=8)))
+
+
+def test_a_search_that_was_kept_before_negatives_goes_on(tmp_path: Path) -> None:
+    list(tune(graph_of(), search_in(tmp_path, trials=1)))
+    [kept] = optuna.load_study(study_name=None, storage=search_in(tmp_path).storage).user_attrs.values()
+    for new in ("rank", "negatives", "negatives_power"):
+        del kept[new]
+    with closing(sqlite3.connect(tmp_path / "tune.db")) as storage, storage:
+        storage.execute("UPDATE study_user_attributes SET value_json = ?", [json.dumps(kept)])
+    assert [attempt.number for attempt in tune(graph_of(), search_in(tmp_path, trials=2))] == [1]
+    with pytest.raises(UsageError, match="with another negatives"):
+        next(tune(graph_of(), search_in(tmp_path, trials=3, negatives=5)))
 
 
 def test_a_storage_of_another_optuna_is_told_so(tmp_path: Path) -> None:

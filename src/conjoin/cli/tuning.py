@@ -25,6 +25,12 @@ def tune(
         str | None, typer.Option(help="paper, or a TOML file with [grid].  [default: a guided search of lr, n3, batch]")
     ] = None,
     rank: Annotated[int, typer.Option(help="Rank, where no grid says it.")] = 100,
+    negatives: Annotated[
+        int, typer.Option(help="Sample the softmax, where no grid says it: so many entities stand for all; 0: all.")
+    ] = 0,
+    negatives_power: Annotated[
+        float, typer.Option(help="Draw them by (1 + number of facts)^power, where no grid says it; 0: uniform.")
+    ] = 0.0,
     epochs: Annotated[int, typer.Option(help="The most epochs of a trial.")] = 50,
     validate_every: Annotated[int, typer.Option(help="Rank valid every n epochs.")] = 5,
     prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Cut short what stays below the median.")] = True,
@@ -55,13 +61,13 @@ def tune(
     from conjoin.learn.tune import best
     from conjoin.learn.tune import tune as search_for
 
-    if storage is None:
-        Path("runs").mkdir(exist_ok=True)
     search = Search(
         form=form,
         trials=trials,
         grid=grid_of(grid) if grid else None,
         rank=rank,
+        negatives=negatives,
+        negatives_power=negatives_power,
         epochs=epochs,
         validate_every=validate_every,
         prune=prune,
@@ -71,6 +77,8 @@ def tune(
     chosen = choose_device(device)
     with Watcher().watching() as watcher, opt.stopping() as stop:
         loaded = opt.load_graph(graph, options=reading, labels=None, watcher=watcher)
+        if storage is None:
+            Path("runs").mkdir(exist_ok=True)
         for attempt in search_for(loaded, search, device=str(chosen.device), track=watcher.track, stop=stop):
             words = ", ".join(f"{key} {value}" for key, value in attempt.settings.items())
             reached = f"valid MRR {number(attempt.mrr, 4)}" if attempt.mrr is not None else attempt.reason

@@ -44,6 +44,7 @@ GUIDED = 50
 class Search:
     """What is searched. Without a grid a guided search (TPE) varies lr, n3 and batch at the given rank.
 
+    `negatives` and `negatives_power` are those of a `Recipe`. Like the rank they hold where no grid says them.
     `trials` counts those of all processes: the whole grid unless told, and `GUIDED` of a guided search.
     Every trial trains up to `epochs` epochs with the same seed and is ranked on valid every `validate_every`; with
     `prune` it is cut short where its MRR stays below the median of the others at that epoch. `storage` is the address
@@ -60,6 +61,8 @@ class Search:
     trials: int | None = None
     grid: Grid | None = None
     rank: int = 100
+    negatives: int = 0
+    negatives_power: float = 0.0
     epochs: int = 50
     validate_every: int = 5
     prune: bool = True
@@ -74,7 +77,7 @@ class Search:
         if self.grid and not 0 <= self.seed < 2**32:
             raise UsageError(f"seed = {self.seed} cannot order a grid: it is from 0 to {2**32 - 1}")
         form = parse(self.form)
-        for rank in (self.grid or {}).get("rank", (self.rank,)):
+        for rank in self.values("rank"):
             if type(rank) is not int:
                 raise UsageError(f"rank = {rank!r} should be of type int")
             form.check_rank(rank)
@@ -82,8 +85,17 @@ class Search:
             option = f"--{key.replace('_', '-')}"
             raise UsageError(f"{key} is the same for all trials: leave it out of the grid and say it once ({option} 5)")
         values = {key: some for key, some in (self.grid or {}).items() if key != "rank"}
+        plain = {name: getattr(self, name) for name in ("validate_every", "negatives", "negatives_power")}
         for point in islice(product(*values.values()), 10_000):  # more than anybody waits for; trials check theirs
-            Recipe.from_mapping({"validate_every": self.validate_every, **dict(zip(values, point, strict=True))})
+            Recipe.from_mapping({**plain, **dict(zip(values, point, strict=True))})
+
+    def values(self, name: str) -> tuple[Any, ...]:
+        """What trials may have of a setting that is an attribute too: those of the grid, else its own.
+
+        >>> Search(form="complex", grid={"rank": (32, 64)}, negatives=500).values("negatives")
+        (500,)
+        """
+        return tuple((self.grid or {}).get(name, (getattr(self, name),)))
 
     @property
     def points(self) -> int | None:

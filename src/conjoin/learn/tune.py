@@ -21,6 +21,7 @@ import torch
 from conjoin.algebra.notation import parse, short
 from conjoin.errors import Diverged, NotInstalled, Stopped, UsageError
 from conjoin.graph.graph import Graph
+from conjoin.learn.negatives import check_negatives
 from conjoin.learn.recipe import Recipe
 from conjoin.learn.search import BATCHES, LR, N3, Attempt, Search
 from conjoin.learn.step import usual_precision
@@ -63,6 +64,7 @@ def tune(
     _need_optuna()
     if not len(graph.valid):
         raise UsageError(f"{graph.name} has no validation triples, and they decide: split it first (conjoin split)")
+    check_negatives(max(search.values("negatives")), graph.n_entities)
     study = _opened(graph, search)
     numbers: list[int] = []
 
@@ -136,8 +138,9 @@ def _trained(trial: optuna.Trial, graph: Graph, search: Search, *, device: str, 
 
 def _suggested(trial: optuna.Trial, graph: Graph, search: Search) -> dict[str, Any]:
     """Rank and recipe of a trial, as plain numbers of three digits: what is printed is what was trained."""
+    sampled = {"negatives": search.negatives, "negatives_power": search.negatives_power} if search.negatives else {}
     if search.grid is not None:
-        plain = {"rank": search.rank, "batch": 1000, "lr": 0.1, "n3": 0.01, "optimizer": "adagrad"}
+        plain = {"rank": search.rank, "batch": 1000, "lr": 0.1, "n3": 0.01, "optimizer": "adagrad", **sampled}
         return {**plain, **{key: trial.suggest_categorical(key, values) for key, values in search.grid.items()}}
     batches = [size for size in BATCHES if size <= 2 * len(graph.train)] or [BATCHES[0]]
     return {
@@ -146,6 +149,7 @@ def _suggested(trial: optuna.Trial, graph: Graph, search: Search) -> dict[str, A
         "n3": float(f"{trial.suggest_float('n3', *N3, log=True):.3g}"),
         "lr": float(f"{trial.suggest_float('lr', *LR, log=True):.3g}"),
         "optimizer": "adagrad",
+        **sampled,
     }
 
 
@@ -184,6 +188,7 @@ def _opened(graph: Graph, search: Search) -> optuna.Study:
                 load_if_exists=True,
             )
         )
+        untold = {"rank": search.rank, "negatives": 0, "negatives_power": 0.0}  # by storages that lack these keys
         about = {
             "checksum": graph.checksum,
             "form": str(parse(search.form)),
@@ -191,12 +196,13 @@ def _opened(graph: Graph, search: Search) -> optuna.Study:
             "validate_every": search.validate_every,
             "seed": search.seed,
             "grid": {key: list(values) for key, values in search.grid.items()} if search.grid else None,
+            **{key: getattr(search, key) for key in untold if key not in (search.grid or {})},
         }
         before = study.user_attrs.get("about")
         if before is None:
             study.set_user_attr("about", about)
-        elif before != about:
-            changed = ", ".join(key for key in about if before.get(key) != about[key])
+            return study
+        if changed := ", ".join(key for key in about if before.get(key, untold.get(key)) != about[key]):
             raise UsageError(
                 f"{search.storage} holds a search of this name with another {changed}: use another storage (--storage)"
             )
