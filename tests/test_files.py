@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conjoin.errors import RunError
-from conjoin.files import read_json, read_sealed, replacing, sha256_of, write_json, write_sealed
+from conjoin.files import making, read_json, read_sealed, replacing, sha256_of, write_json, write_sealed
 
 VALUE = {"mrr": 0.4932, "tiny": 1e-05, "name": "Zürich ★", "files": {"a": None, "b": [1, True]}, "epochs": 20}
 KEYS = st.text(max_size=8).filter(lambda key: key != "sha256")
@@ -99,6 +99,26 @@ def test_what_was_never_sealed_is_refused(tmp_path: Path, content: object) -> No
     path.write_text(json.dumps(content))
     with pytest.raises(RunError, match="its own checksum"):
         read_sealed(path)
+
+
+def test_folders_that_stay_empty_vanish_on_an_error(tmp_path: Path) -> None:
+    def fail(folder: Path, *, wrote: bool) -> None:
+        with making(folder):
+            if wrote:
+                (folder.parent / "file").touch()
+            raise ValueError("stop")
+
+    (tmp_path / "there").mkdir()
+    for folder in ("there", "there/deep", "new/deep/er"):
+        with pytest.raises(ValueError, match="stop"):
+            fail(tmp_path / folder, wrote=False)
+    assert [path.name for path in tmp_path.rglob("*")] == ["there"]
+    with pytest.raises(ValueError, match="stop"):
+        fail(tmp_path / "new" / "deep" / "er", wrote=True)
+    assert [path.name for path in (tmp_path / "new").rglob("*")] == ["deep", "file"]
+    with making(tmp_path / "kept" / "deep"):
+        pass
+    assert (tmp_path / "kept" / "deep").is_dir()
 
 
 def test_checksum_of_bytes(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,20 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for made in missing:
         sync_folder(made.parent)
+
+
+@contextmanager
+def making(folder: Path) -> Iterator[None]:
+    """`make_folder`, but on an error those folders vanish again that were made and are empty."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        make_folder(folder)
+        yield
+    except BaseException:
+        with suppress(OSError):  # one that is not empty stays, and those above it
+            for made in missing:
+                made.rmdir()
+        raise
 
 
 def write_json(path: Path, value: Any) -> None:

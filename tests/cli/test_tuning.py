@@ -81,4 +81,9 @@ def test_unknown_grids_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ran = conjoin("tune", "atlas", "--grid", "papr")
     assert ran.code == 2
     assert "Did you mean paper" in ran.err
-    assert not list(tmp_path.iterdir())
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("a\tr\tb\nb\tr\tc\n", encoding="utf-8")
+    ran = conjoin("tune", facts, "--device", "cpu")
+    assert ran.code == 2
+    assert "no validation triples" in ran.err
+    assert list(tmp_path.iterdir()) == [facts]

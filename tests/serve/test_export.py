@@ -130,8 +130,16 @@ def test_names_that_word2vec_cannot_tell_apart(tmp_path: Path) -> None:
     run = execute(Run.of(graph, "complex", rank=2, recipe=Recipe(epochs=1)), graph, tmp_path / "run").path
     with pytest.raises(UsageError, match="'a b' and 'a_b' are both a_b in word2vec text"):
         export(run, tmp_path / "out", format="word2vec")
-    assert not list((tmp_path / "out").iterdir())
+    assert not (tmp_path / "out").exists()
     assert export(run, tmp_path / "out", format="parquet")
+
+
+def test_relations_that_word2vec_cannot_tell_apart_leave_no_entities(tmp_path: Path) -> None:
+    graph = Graph.from_triples([("a", "r s", "b"), ("b", "r_s", "c")])
+    run = execute(Run.of(graph, "complex", rank=2, recipe=Recipe(epochs=1)), graph, tmp_path / "run").path
+    with pytest.raises(UsageError, match="'r s' and 'r_s' are both r_s in word2vec text"):
+        export(run, tmp_path / "deep" / "out", format="word2vec")
+    assert [file.name for file in tmp_path.iterdir()] == ["run"]
 
 
 def test_exports_that_cannot_be(run: Path, tmp_path: Path) -> None:
@@ -156,6 +164,14 @@ def test_damage_is_not_exported(run: Path, tmp_path: Path, format: str) -> None:
     (bad / "model.safetensors").write_bytes(content)
     with pytest.raises(RunError, match="damaged"):
         export(bad, tmp_path / "out", format=format)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_calibration_leaves_no_empty_folder(run: Path, tmp_path: Path) -> None:
+    bad = Path(shutil.copytree(run, tmp_path / "bad"))
+    (bad / "calibration.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(RunError, match=r"calibration\.json is damaged"):
+        export(bad, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -44,3 +44,4 @@ def test_a_device_that_is_not_here_is_told(tmp_path: Path, device: str) -> None:
         pytest.skip("it is here")
     with pytest.raises(UsageError, match=f"device '{device}' cannot be used"):
         execute(RUN, GRAPH, tmp_path / "run", conduct=Conduct(device=device))
+    assert not (tmp_path / "run").exists()

@@ -212,6 +212,25 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
             RunFolder(path).locked().__enter__()
 
 
+def test_an_error_before_anything_is_written_leaves_no_folder(tmp_path: Path) -> None:
+    def refuse(path: Path) -> None:
+        with RunFolder(path).locked():
+            raise RunError("not these settings")
+
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "new" / "deep" / "run", tmp_path / "empty"):
+        with pytest.raises(RunError, match="not these settings"):
+            refuse(path)
+    assert [file.name for file in tmp_path.rglob("*")] == ["empty"]
+
+
+def test_an_error_leaves_a_run_and_its_lock_alone(folder: RunFolder) -> None:
+    before = sorted(folder.path.iterdir())
+    with pytest.raises(RunError, match="not these"), folder.locked():
+        raise RunError("not these settings")
+    assert sorted(folder.path.iterdir()) == before
+
+
 def test_leftovers_of_a_killed_process_are_removed(folder: RunFolder) -> None:
     (folder.path / ".model.safetensors.123.part").touch()
     (folder.path / ".graph.abcd.partial").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,6 +58,7 @@ def tune(
     conjoin tune wn18rr --form 5star-conj --grid paper --storage postgresql://host/searches
     """
     from conjoin.device import choose_device
+    from conjoin.files import making
     from conjoin.learn.search import Search, block, grid_of
     from conjoin.learn.tune import best
     from conjoin.learn.tune import tune as search_for
@@ -75,10 +77,9 @@ def tune(
         storage=storage or "sqlite:///runs/tune.db",
     )
     chosen = choose_device(device)
-    with Watcher().watching() as watcher, opt.stopping() as stop:
+    usual = making(Path("runs")) if storage is None else nullcontext()
+    with Watcher().watching() as watcher, opt.stopping() as stop, usual:
         loaded = opt.load_graph(graph, options=reading, labels=None, watcher=watcher)
-        if storage is None:
-            Path("runs").mkdir(exist_ok=True)
         for attempt in search_for(loaded, search, device=str(chosen.device), track=watcher.track, stop=stop):
             words = ", ".join(f"{key} {value}" for key, value in attempt.settings.items())
             reached = f"valid MRR {number(attempt.mrr, 4)}" if attempt.mrr is not None else attempt.reason

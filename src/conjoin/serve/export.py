@@ -45,16 +45,16 @@ def export(run: AnyPath, out: AnyPath, *, format: str = "safetensors", weights: 
     if target.resolve() == source.path.resolve():
         raise UsageError(f"{target} is the run itself: export to another folder")
     chosen, graph = verified(source, weights)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written to ({error.strerror or error}): choose another folder") from error
     if format == "safetensors":
         return _bundle(source, target, chosen, graph)
     suffix, write, is_earlier = TABLES[format]
     tables = _tables(open_run(source.path, weights=chosen))
     files = {target / f"{stem}{suffix}": (vocabulary, rows) for stem, vocabulary, rows in tables}
     _refuse_foreign(target, [file for file, table in files.items() if not is_earlier(file, *table)])
+    if format == "word2vec":
+        for vocabulary, _ in files.values():
+            _words(vocabulary)
+    _make(target)
     for file, (vocabulary, rows) in files.items():
         with replacing(file) as aside:
             write(aside, vocabulary, rows)
@@ -65,6 +65,14 @@ def _refuse_foreign(target: Path, files: list[Path]) -> None:
     """Refuse to write files that are there; `files` are those that no earlier export wrote."""
     if there := [file.name for file in files if file.exists()]:
         raise UsageError(f"{target} holds {', '.join(there)} of something else: export to another folder")
+
+
+def _make(target: Path) -> None:
+    """The folder, once nothing is left to refuse."""
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written to ({error.strerror or error}): choose another folder") from error
 
 
 def _bundle(source: RunFolder, target: Path, weights: str, graph: Graph) -> list[Path]:
@@ -83,6 +91,7 @@ def _bundle(source: RunFolder, target: Path, weights: str, graph: Graph) -> list
     written = [*copies.values(), bundle.graph_folder, card]
     if not bundle.exists:
         _refuse_foreign(target, written)
+    _make(target)
     for original, copy in copies.items():
         with replacing(copy) as aside:
             shutil.copyfile(original, aside)
@@ -119,18 +128,10 @@ def _given_labels(vocabulary: Vocabulary) -> list[str]:
 
 
 def _write_word2vec(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:
-    """A line with the counts, then lines with a name and its numbers; blanks in names become underscores."""
-    words: dict[str, str] = {}
-    for name in vocabulary.names:
-        word = _word(name)
-        if word in words:
-            raise UsageError(
-                f"{words[word]!r} and {name!r} are both {word} in word2vec text, which has no blanks: export as parquet"
-            )
-        words[word] = name
+    """A line with the counts, then lines with a name and its numbers."""
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         stream.write(_counts(rows))
-        for word, row in zip(words, rows, strict=True):
+        for word, row in zip(_words(vocabulary), rows, strict=True):
             stream.write(f"{word} {' '.join(np.char.mod('%.9g', row))}\n")
 
 
@@ -146,6 +147,19 @@ def _is_earlier_word2vec(path: Path, vocabulary: Vocabulary, rows: Rows) -> bool
 
 def _counts(rows: Rows) -> str:
     return f"{len(rows)} {rows.shape[1]}\n"
+
+
+def _words(vocabulary: Vocabulary) -> list[str]:
+    """The names with underscores for blanks; an error where two become one."""
+    words: dict[str, str] = {}
+    for name in vocabulary.names:
+        word = _word(name)
+        if word in words:
+            raise UsageError(
+                f"{words[word]!r} and {name!r} are both {word} in word2vec text, which has no blanks: export as parquet"
+            )
+        words[word] = name
+    return list(words)
 
 
 def _word(name: str) -> str:

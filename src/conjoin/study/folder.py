@@ -17,13 +17,13 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conjoin.errors import RunError, UsageError
-from conjoin.files import LARGEST, make_folder, proper, read_sealed, replacing, sha256_of, write_sealed
+from conjoin.files import LARGEST, making, proper, read_sealed, replacing, sha256_of, write_sealed
 from conjoin.graph.graph import HELD_OUT
 from conjoin.ranking.ranks import Ranks
 from conjoin.study.run import Run
@@ -226,19 +226,25 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one process works on a folder; the lock dies with its process."""
-        try:
-            make_folder(self.path)
-            lock = (self.path / ".lock").open("a", encoding="utf-8")
-        except OSError as error:
-            raise RunError(
-                f"{self.path} cannot be written to ({error.strerror or error}): choose another folder"
-            ) from error
-        with lock:
+        """Only one process works on a folder; the lock dies with its process. An error leaves no lock alone."""
+        file = self.path / ".lock"
+        with ExitStack() as held:
+            try:
+                held.enter_context(making(self.path))
+                lock = held.enter_context(file.open("a", encoding="utf-8"))
+            except OSError as error:
+                raise RunError(
+                    f"{self.path} cannot be written to ({error.strerror or error}): choose another folder"
+                ) from error
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise RunError(
                     f"another process is working on {self.path}: wait for it, or choose another folder"
                 ) from error
-            yield
+            try:
+                yield
+            except BaseException:
+                if [*self.path.glob("*")] == [file]:
+                    file.unlink()
+                raise

@@ -272,6 +272,15 @@ def test_two_at_once_and_other_refusals(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
+def test_a_refusal_leaves_no_folder_that_was_not_there(tmp_path: Path) -> None:
+    file = written(tmp_path / "facts.tsv", ["a\tr\tb", "broken"])
+    (tmp_path / "there").mkdir()
+    for target in ("new/deep/graph", "there/graph"):
+        with pytest.raises(GraphError, match="wrong number of columns"):
+            ingest([file], tmp_path / target, memory=MEMORY)
+    assert sorted(f.name for f in tmp_path.rglob("*")) == ["facts.tsv", "there"]
+
+
 def test_names_stay_on_disk_and_are_found(tmp_path: Path) -> None:
     file = written(tmp_path / "facts.tsv", lines(2000))
     graph = load(ingest([file], tmp_path / "graph", memory=MEMORY).folder)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from conjoin.errors import ConjoinError, GraphError, UsageError
-from conjoin.files import sha256_of
+from conjoin.files import making, sha256_of
 from conjoin.graph.files.arrays import checksum_of, entity_names, rows_of
 from conjoin.graph.files.blanks import said_of_blanks
 from conjoin.graph.files.columns import doubts
@@ -89,7 +89,7 @@ def ingest(
     sources = _sources(files, labels)
     plan = _Plan(options, valid, test, seed, memory, threads or os.cpu_count() or 1, _name(files, target))
     try:
-        with _alone(target) as stage:
+        with making(target.parent), _alone(target) as stage:
             work = stage / "work"
             work.mkdir()
             engine = Engine(work, memory=memory, threads=plan.threads)
@@ -164,7 +164,6 @@ def _name(files: Sequence[AnyPath], target: Path) -> str:
 def _alone(target: Path) -> Iterator[Path]:
     """An empty folder beside the target, for this process only; it is left behind only by a process that is killed."""
     stage, old = (target.with_name(f".{target.name}.ingest{suffix}") for suffix in ("", ".old"))
-    target.parent.mkdir(parents=True, exist_ok=True)
     stage.mkdir(exist_ok=True)
     with _locked(stage):
         if old.exists() and target.exists():
