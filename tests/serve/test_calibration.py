@@ -312,13 +312,13 @@ def test_a_calibration_that_is_damaged_or_of_another_run_is_refused(own_run: Run
     assert read_calibration(own_run, graph, "best") is None
     whole = file.read_text()
     file.write_text(whole.replace('"slope": 2', '"slope": 3'))
-    with pytest.raises(RunError, match="damaged"):
+    with pytest.raises(RunError, match=r"damaged.*: delete it and calibrate again"):
         open_run(own_run.path)
     content = {key: value for key, value in json.loads(whole).items() if key != "sha256"}
     from conjoin.files import write_sealed
 
     write_sealed(file, {**content, "run": "another"})
-    with pytest.raises(RunError, match="belongs to another run"):
+    with pytest.raises(RunError, match="belongs to another run: delete it and calibrate again"):
         open_run(own_run.path)
     nonsense: list[dict[str, Any]] = [
         {"relations": {"nonsense": {"tail": {"slope": 1, "intercept": 0}}}},

@@ -37,7 +37,8 @@ def calibrate(
     Curves from scores to probabilities are fitted on the validation facts, per relation and direction, measured on the
     test facts and kept in the run as calibration.json. A probability is the share of held-out facts among candidates
     of that score that are not known facts, over questions that have a held-out answer. Facts that `conjoin mine` finds
-    are judged by another curve, from rehearsals: validation facts are hidden and mined for, then test facts.
+    are judged by another curve, from rehearsals: validation facts are hidden and mined for, then test facts. A service
+    that runs takes the new probabilities with its next request.
 
     \b
     conjoin calibrate runs/atlas

@@ -26,6 +26,7 @@ from conjoin.study.folder import RunFolder
 
 Reals = npt.NDArray[np.floating[Any]]
 FILE = "calibration.json"
+AGAIN = "delete it and calibrate again (conjoin calibrate)"
 DIRECTIONS = ("tail", "head")
 
 
@@ -159,9 +160,12 @@ def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibrati
     path = folder.path / FILE
     if not path.exists():
         return None
-    stored = read_sealed(path)
+    try:
+        stored = read_sealed(path)
+    except RunError as error:
+        raise RunError(f"{path} is damaged or cannot be read: {AGAIN}") from error
     if stored.get("run") != folder.run.id:
-        raise RunError(f"{path} belongs to another run: delete it, or calibrate again (conjoin calibrate)")
+        raise RunError(f"{path} belongs to another run: {AGAIN}")
     if stored.get("weights") != weights:
         return None
     try:
@@ -177,9 +181,7 @@ def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibrati
         about, measured = dict(stored["about"]), dict(stored["measured"])
         return Calibration(_curve(stored["pooled"]), own, about, measured, mined, mined_own)
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise RunError(
-            f"{path} cannot be used ({error!r}): delete it and calibrate again (conjoin calibrate)"
-        ) from error
+        raise RunError(f"{path} cannot be used ({error!r}): {AGAIN}") from error
 
 
 def _curve(stored: Mapping[str, Any]) -> Curve:

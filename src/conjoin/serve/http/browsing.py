@@ -30,7 +30,10 @@ def browsing_routes(shelf: Shelf, settings: Settings) -> APIRouter:
 
     @router.get("/runs", response_model=shapes.Runs, summary="The open runs and the limits")
     async def runs(_wanted: Annotated[shapes.Wanted, Query()]) -> Reply:
-        lines = [await shelf.once(run, "summary", _summary) for run in shelf.runs.values()]
+        lines = [
+            {**await shelf.once(run, "summary", _summary), "calibrated": await shelf.in_thread(run.is_calibrated)}
+            for run in shelf.runs.values()
+        ]
         return Reply({"conjoin": __version__, "runs": lines, "limits": promised(settings)})
 
     @router.get("/entities", response_model=shapes.Entities, summary="Search entities by name or label")
@@ -105,7 +108,6 @@ def _summary(run: OpenRun) -> dict[str, Any]:
         **vars(Counts.of(graph)),
         "parameters": result.get("parameters"),
         "relation_parameters": result.get("relation_parameters"),
-        "calibrated": run.calibrated,
         "metrics": {split: measured.get(split) for split in ("valid", "test")},
     }
 

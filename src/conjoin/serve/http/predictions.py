@@ -117,7 +117,7 @@ def _judged(run: OpenRun, triples: list[tuple[int, int, int]]) -> dict[str, Any]
 
 
 def scored(run: OpenRun, triples: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
-    lines = run.predictor.score([run.graph.names(*triple) for triple in triples])
+    lines = run.up_to_date().score([run.graph.names(*triple) for triple in triples])
     return [
         {
             **run.fact(*triple),

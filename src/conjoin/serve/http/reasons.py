@@ -124,7 +124,7 @@ def _mined(run: OpenRun, relation: str | None, n: int, deadline: Deadline) -> di
             "probability": fact.probability,
             "rank": fact.rank,
         }
-        for fact in mine(run.predictor, relation=relation, n=n, track=deadline)
+        for fact in mine(run.up_to_date(), relation=relation, n=n, track=deadline)
     ]
     return {"run": run.name, "complete": not deadline.reached, "facts": facts}
 

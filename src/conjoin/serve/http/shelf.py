@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from conjoin.errors import did_you_mean
+from conjoin.errors import RunError, did_you_mean
 from conjoin.graph.graph import Graph, Ids, Vocabulary
+from conjoin.serve.calibration import FILE, read_calibration
 from conjoin.serve.http.asking import Answered, Asked, answer_together
 from conjoin.serve.http.batching import Batcher
 from conjoin.serve.http.limits import Settings
@@ -31,21 +34,51 @@ class OpenRun:
         self.name, self.folder, self.predictor, self.weights = name, folder, predictor, weights
         self._settings = settings
         self.batcher: Batcher[Asked, Answered] = Batcher(self.answer)
+        self._watch = Watch()
+        self._read: tuple[int, ...] | None = None
+        self._reading = threading.Lock()
 
     @property
     def graph(self) -> Graph:
         return self.predictor.graph
 
-    @property
-    def calibrated(self) -> bool:
+    def up_to_date(self) -> Predictor:
+        """The predictor with the calibration that the folder holds now: `conjoin calibrate` may write one at any time.
+
+        It does not change while a request uses it. Where the file is gone or damaged, the last calibration stays.
+        """
+        try:
+            found = (self.folder.path / FILE).stat()
+        except OSError:
+            return self.predictor
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if stamp != self._read:
+            with self._reading:
+                if stamp != self._read:
+                    self._read_calibration()
+                    self._read = stamp
+        return self.predictor
+
+    def _read_calibration(self) -> None:
+        try:
+            calibration = read_calibration(self.folder, self.graph, self.weights)
+        except RunError as error:
+            self._watch.failed(error)
+            return
+        renewed = copy(self.predictor)
+        renewed.calibration = calibration
+        self.predictor = renewed
+
+    def is_calibrated(self) -> bool:
         """Do answers carry a probability?"""
-        return self.predictor.calibration is not None
+        return self.up_to_date().calibration is not None
 
     def answer(self, questions: list[Asked]) -> list[Answered]:
-        return answer_together(self.predictor, questions)
+        return answer_together(self.up_to_date(), questions)
 
     def observed_by(self, watch: Watch) -> None:
         """Start a batcher whose sizes and times are counted."""
+        self._watch = watch
         sizes, seconds = watch.batches.labels(self.name), watch.scoring.labels(self.name)
 
         def observe(questions: int, took: float) -> None:
