@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import subprocess
@@ -222,6 +223,23 @@ def test_an_error_before_anything_is_written_leaves_no_folder(tmp_path: Path) ->
         with pytest.raises(RunError, match="not these settings"):
             refuse(path)
     assert [file.name for file in tmp_path.rglob("*")] == ["empty"]
+
+
+def test_a_lock_that_was_removed_before_it_was_held_locks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = fcntl.flock
+
+    def removed_before(file: Any, operation: int) -> None:
+        (tmp_path / ".lock").unlink()
+        flock(file, operation)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", removed_before)
+        with pytest.raises(RunError, match="another process is working on"):
+            RunFolder(tmp_path).locked().__enter__()
+    with RunFolder(tmp_path).locked():
+        pass
 
 
 def test_an_error_leaves_a_run_and_its_lock_alone(folder: RunFolder) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from conjoin.errors import RunError, UsageError
 from conjoin.files import LARGEST, making, proper, read_sealed, replacing, sha256_of, write_sealed
@@ -236,15 +236,24 @@ class RunFolder:
                 raise RunError(
                     f"{self.path} cannot be written to ({error.strerror or error}): choose another folder"
                 ) from error
+            busy = RunError(f"another process is working on {self.path}: wait for it, or choose another folder")
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise RunError(
-                    f"another process is working on {self.path}: wait for it, or choose another folder"
-                ) from error
+                raise busy from error
+            if not _leads_to(file, lock):
+                raise busy
             try:
                 yield
             except BaseException:
                 if [*self.path.glob("*")] == [file]:
                     file.unlink()
                 raise
+
+
+def _leads_to(path: Path, opened: IO[str]) -> bool:
+    """Is the opened file still the one of that path? Who failed before us may have removed it in between."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(opened.fileno()))
+    except FileNotFoundError:
+        return False
