@@ -28,9 +28,9 @@ def test_the_json_of_train(lands: Path, tmp_path: Path) -> None:
         assert set(METRICS) <= set(report[split])
         assert all(isinstance(report[split][metric], float) for metric in METRICS)
     assert report["parameters"] == 16 * 8 + report["relation_parameters"]
-    assert report["relation_parameters"] == 2 * 2 * 16
+    assert report["relation_parameters"] == 2 * 2 * 4
     assert report["seconds_per_epoch"] > 0
-    assert "FiveStar(c=conj(b), d=conj(a)) of rank 4" in ran.err
+    assert "ComplEx(a2=conj(a1)) of rank 4" in ran.err
     assert conjoin("train", lands, *TINY, "-o", tmp_path / "run", "--json").json == report
 
 
@@ -132,7 +132,7 @@ def test_a_rank_in_a_file_of_settings_is_a_whole_number(rank: str, lands: Path, 
     [
         (["--form", "5star-cnj"], 2, "unknown form '5star-cnj'. Did you mean 5star-conj"),
         (["--form", "FiveStar(e=b)"], 2, "FiveStar has no slot or option 'e'"),
-        (["--quotient", "mobus"], 2, "Did you mean mobius?"),
+        (["--form", "5star", "--quotient", "mobus"], 2, "Did you mean mobius?"),
         (["--form", "complex", "--rank", "3"], 2, "use an even rank, such as 4"),
         (["--optimizer", "adm"], 2, "unknown optimizer 'adm'. Did you mean adam?"),
         (["--precision", "tf23"], 2, "unknown precision 'tf23'. Did you mean tf32"),

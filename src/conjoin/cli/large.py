@@ -114,7 +114,7 @@ def plan(
     entities: Annotated[int | None, typer.Option(min=1, help="Instead of a graph: its entities.")] = None,
     relations: Annotated[int, typer.Option(min=1, help="With --entities.")] = 1000,
     triples: Annotated[int | None, typer.Option(min=1, help="With --entities: training triples.")] = None,
-    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = "5star-conj",
+    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = opt.USUAL_FORM,
     rank: Annotated[int, typer.Option(min=1, help="Complex coordinates per entity.")] = 100,
     batch: Annotated[int | None, typer.Option(min=1, help="Examples per step.  [default: as train]")] = None,
     optimizer: Annotated[str, typer.Option(help="adagrad, adam or sgd.")] = "adagrad",

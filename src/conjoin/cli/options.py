@@ -55,6 +55,9 @@ CheckpointMinutes = Annotated[
     float, typer.Option(min=0, help="Checkpoint every n minutes instead.", show_default=False)
 ]
 Weights = Annotated[str | None, typer.Option(help="last or best (on valid); by default what the run reports.")]
+USUAL_FORM = "complex-conj"
+"""What is trained, searched and planned unless told (decision 26)."""
+
 ALSO = 4
 """Bad lines beside the first, and untrained names, that are shown."""
 Verb: TypeAlias = Callable[..., None]

@@ -36,7 +36,10 @@ def train(
     graph: opt.GraphArgument,
     *,
     form: Annotated[
-        str | None, typer.Option(help="A form's name (`conjoin forms`) or its text.  [default: 5star-conj]")
+        str | None,
+        typer.Option(
+            help=f"A form's name (`conjoin forms`) or its text.  [default: {opt.USUAL_FORM}; with --from the run's]"
+        ),
     ] = None,
     quotient: Annotated[str | None, typer.Option(help="Of 5star forms: phase, mobius or aligned.")] = None,
     layout: Annotated[str | None, typer.Option(help="Of complex forms: proper or published.")] = None,
@@ -105,7 +108,7 @@ def train(
     mesh = shared_among(processes, replicas)
     before = open_run(start) if start else None
     known = before.settings if before else None
-    chosen_form = form_of(form or (known.form if known else "5star-conj"), quotient=quotient, layout=layout)
+    chosen_form = form_of(form or (known.form if known else opt.USUAL_FORM), quotient=quotient, layout=layout)
     chosen = choose_device(device)
     needed = {"validate_every": 1, "negatives": 1}  # what other options need may stand in a file that is not read yet
     Recipe.from_mapping({**needed, **given.recipe})

@@ -17,7 +17,7 @@ from conjoin.cli.screen import Watcher, emit, number, say, show
 def tune(
     graph: opt.GraphArgument,
     *,
-    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = "5star-conj",
+    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = opt.USUAL_FORM,
     trials: Annotated[
         int | None,
         typer.Option(help="How many in all, whichever process does them.  [default: 50; every point of a grid]"),
