@@ -132,6 +132,7 @@ def test_a_rank_in_a_file_of_settings_is_a_whole_number(rank: str, lands: Path, 
     [
         (["--form", "5star-cnj"], 2, "unknown form '5star-cnj'. Did you mean 5star-conj"),
         (["--form", "FiveStar(e=b)"], 2, "FiveStar has no slot or option 'e'"),
+        (["--quotient", "mobius"], 2, "ComplEx has no slot or option 'quotient'; it has a1, a2, layout. FiveStar"),
         (["--form", "5star", "--quotient", "mobus"], 2, "Did you mean mobius?"),
         (["--form", "complex", "--rank", "3"], 2, "use an even rank, such as 4"),
         (["--optimizer", "adm"], 2, "unknown optimizer 'adm'. Did you mean adam?"),

@@ -148,7 +148,8 @@ def _replace(base: Form, items: dict[str, str]) -> Form:
             changes[key] = value
         else:
             known = [*base.SLOTS, *base.CHOICES]
-            hint = did_you_mean(key, known)
+            owners = [name for name, other in FAMILIES.items() if key in (*other.SLOTS, *other.CHOICES)]
+            hint = f" {' and '.join(owners)} forms have it." if owners else did_you_mean(key, known)
             raise FormError(f"{base.family} has no slot or option {key!r}; it has {', '.join(known)}.{hint}")
     return replace(base, **changes)
 
