@@ -116,6 +116,9 @@ def test_folders_that_stay_empty_vanish_on_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="stop"):
         fail(tmp_path / "new" / "deep" / "er", wrote=True)
     assert [path.name for path in (tmp_path / "new").rglob("*")] == ["deep", "file"]
+    with pytest.raises(OSError, match="too long"):
+        fail(tmp_path / "other" / "deep" / ("x" * 300), wrote=False)
+    assert not (tmp_path / "other").exists()
     with making(tmp_path / "kept" / "deep"):
         pass
     assert (tmp_path / "kept" / "deep").is_dir()

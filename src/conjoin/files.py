@@ -59,8 +59,8 @@ def making(folder: Path) -> Iterator[None]:
         make_folder(folder)
         yield
     except BaseException:
-        with suppress(OSError):  # one that is not empty stays, and those above it
-            for made in missing:
+        for made in missing:
+            with suppress(OSError):  # one that is not empty stays, and those above it
                 made.rmdir()
         raise
 

@@ -129,6 +129,11 @@ def test_a_grid_has_the_last_word_on_negatives(tmp_path: Path) -> None:
     assert {attempt.settings["negatives"] for attempt in attempts} == {0, 3}
 
 
+def test_how_negatives_are_drawn_holds_for_those_of_a_grid(tmp_path: Path) -> None:
+    search = search_in(tmp_path, grid={"negatives": (3, 5)}, trials=2, negatives_power=0.75)
+    assert {attempt.settings["negatives_power"] for attempt in tune(graph_of(), search)} == {0.75}
+
+
 @pytest.mark.parametrize("more", [{"negatives": 21}, {"grid": {"negatives": (5, 21)}}])
 def test_more_negatives_than_entities_are_refused_before_the_first_trial(
     tmp_path: Path, more: dict[str, object]
@@ -147,16 +152,20 @@ def test_rank_and_negatives_that_no_grid_says_are_part_of_a_search(tmp_path: Pat
         next(tune(graph_of(), search_in(tmp_path, **few, rank=8)))
 
 
-def test_a_search_that_was_kept_before_negatives_goes_on(tmp_path: Path) -> None:
-    list(tune(graph_of(), search_in(tmp_path, trials=1)))
+@pytest.mark.parametrize("grid", [None, {"lr": (0.1, 0.2, 0.3)}])
+def test_a_search_that_was_kept_before_negatives_goes_on(tmp_path: Path, grid: dict[str, tuple[float, ...]]) -> None:
+    list(tune(graph_of(), search_in(tmp_path, trials=1, grid=grid)))
     [kept] = optuna.load_study(study_name=None, storage=search_in(tmp_path).storage).user_attrs.values()
     for new in ("rank", "negatives", "negatives_power"):
         del kept[new]
     with closing(sqlite3.connect(tmp_path / "tune.db")) as storage, storage:
         storage.execute("UPDATE study_user_attributes SET value_json = ?", [json.dumps(kept)])
-    assert [attempt.number for attempt in tune(graph_of(), search_in(tmp_path, trials=2))] == [1]
+    assert [attempt.number for attempt in tune(graph_of(), search_in(tmp_path, trials=2, grid=grid))] == [1]
     with pytest.raises(UsageError, match="with another negatives"):
-        next(tune(graph_of(), search_in(tmp_path, trials=3, negatives=5)))
+        next(tune(graph_of(), search_in(tmp_path, trials=3, grid=grid, negatives=5)))
+    if grid:  # a guided search has its rank in its name
+        with pytest.raises(UsageError, match="with another rank"):
+            next(tune(graph_of(), search_in(tmp_path, trials=3, grid=grid, rank=8)))
 
 
 def test_a_storage_of_another_optuna_is_told_so(tmp_path: Path) -> None:

@@ -41,9 +41,9 @@ def run(tmp_path: Path) -> Path:
     return little_run(tmp_path)
 
 
-def calibrated(run: Path, slope: float) -> None:
+def calibrated(run: Path, slope: float, weights: str = "last") -> None:
     mined = Steps(np.array([-9.0, 0.0]), np.array([0.1, 0.9]))
-    write_calibration(run, open_run(run).graph, Calibration(Sigmoid(slope, -1.0), {}, mined=mined), weights="last")
+    write_calibration(run, open_run(run).graph, Calibration(Sigmoid(slope, -1.0), {}, mined=mined), weights=weights)
 
 
 def is_calibrated(client: TestClient) -> bool:
@@ -90,18 +90,32 @@ def test_a_calibration_that_is_damaged_or_gone_leaves_the_last_one(run: Path) ->
         assert slopes(client) == {4.0}
         (run / FILE).unlink()
         assert slopes(client) == {4.0}
+        calibrated(run, 5.0, weights="best")
+        assert slopes(client) == {4.0}, "it is of other weights than those served"
 
 
-def test_a_request_under_way_keeps_its_calibration_and_names_are_indexed_once(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    indexed: list[Graph] = []
+@pytest.fixture
+def indexed(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
+    """The graphs whose names were indexed."""
+    graphs: list[Graph] = []
 
     def index(graph: Graph) -> NameIndex:
-        indexed.append(graph)
+        graphs.append(graph)
         return entity_names(graph)
 
     monkeypatch.setattr("conjoin.serve.predictor.entity_names", index)
+    return graphs
+
+
+def test_names_of_a_run_that_was_calibrated_before_are_indexed_once(run: Path, indexed: list[Graph]) -> None:
+    calibrated(run, 2.0)
+    with talking(run) as client:
+        assert client.get("/v1/entities?q=Fran").json()["entities"]
+        assert "France" in client.get("/v1/ask?head=Frnace&relation=borders").text
+        assert len(indexed) == 1
+
+
+def test_a_request_under_way_keeps_its_calibration_and_names_are_indexed_once(run: Path, indexed: list[Graph]) -> None:
     opened = open_shelf([run], settings=SETTINGS)[None]
     opened.warm_search()
     before = opened.up_to_date()

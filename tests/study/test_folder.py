@@ -236,8 +236,9 @@ def test_a_lock_that_was_removed_before_it_was_held_locks_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(fcntl, "flock", removed_before)
-        with pytest.raises(RunError, match="another process is working on"):
+        with pytest.raises(RunError, match="another process is working on") as caught:
             RunFolder(tmp_path).locked().__enter__()
+    assert isinstance(caught.value.__cause__, BlockingIOError), "studies take it for work of another process"
     with RunFolder(tmp_path).locked():
         pass
 

@@ -30,7 +30,8 @@ def preset(name: str, dataset: str, form: Form) -> dict[str, Any]:
     kind = "5star" if isinstance(form, FiveStar) else "complex"
     if kind not in by_dataset[dataset]:
         raise UnknownName(
-            f"the preset {name} has no settings for {form}: take paper (--preset paper), or give them yourself"
+            f"the preset {name} has no settings for {form}: take a form that it has them for (--form 5star-conj), "
+            "another preset (--preset paper), or give them yourself"
         )
     return dict(by_dataset[dataset][kind])
 

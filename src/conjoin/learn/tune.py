@@ -138,7 +138,8 @@ def _trained(trial: optuna.Trial, graph: Graph, search: Search, *, device: str, 
 
 def _suggested(trial: optuna.Trial, graph: Graph, search: Search) -> dict[str, Any]:
     """Rank and recipe of a trial, as plain numbers of three digits: what is printed is what was trained."""
-    sampled = {"negatives": search.negatives, "negatives_power": search.negatives_power} if search.negatives else {}
+    sampled = {"negatives": search.negatives, "negatives_power": search.negatives_power}
+    sampled = sampled if any(search.values("negatives")) else {}
     if search.grid is not None:
         plain = {"rank": search.rank, "batch": 1000, "lr": 0.1, "n3": 0.01, "optimizer": "adagrad", **sampled}
         return {**plain, **{key: trial.suggest_categorical(key, values) for key, values in search.grid.items()}}
@@ -188,7 +189,7 @@ def _opened(graph: Graph, search: Search) -> optuna.Study:
                 load_if_exists=True,
             )
         )
-        untold = {"rank": search.rank, "negatives": 0, "negatives_power": 0.0}  # by storages that lack these keys
+        untold = {"rank": _rank_before(study, search.rank), "negatives": 0, "negatives_power": 0.0}  # by old storages
         about = {
             "checksum": graph.checksum,
             "form": str(parse(search.form)),
@@ -207,6 +208,12 @@ def _opened(graph: Graph, search: Search) -> optuna.Study:
                 f"{search.storage} holds a search of this name with another {changed}: use another storage (--storage)"
             )
     return study
+
+
+def _rank_before(study: optuna.Study, else_: int) -> int:
+    """The rank of the trials that a storage holds."""
+    settings = (trial.user_attrs.get("settings", {}) for trial in study.get_trials(deepcopy=False))
+    return next((int(some["rank"]) for some in settings if "rank" in some), else_)
 
 
 def _patiently(create: Callable[[], optuna.Study]) -> optuna.Study:

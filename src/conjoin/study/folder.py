@@ -242,7 +242,7 @@ class RunFolder:
             except BlockingIOError as error:
                 raise busy from error
             if not _leads_to(file, lock):
-                raise busy
+                raise busy from BlockingIOError()
             try:
                 yield
             except BaseException:

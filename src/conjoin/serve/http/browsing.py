@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +32,7 @@ def browsing_routes(shelf: Shelf, settings: Settings) -> APIRouter:
     @router.get("/runs", response_model=shapes.Runs, summary="The open runs and the limits")
     async def runs(_wanted: Annotated[shapes.Wanted, Query()]) -> Reply:
         lines = [
-            {**await shelf.once(run, "summary", _summary), "calibrated": await shelf.in_thread(run.is_calibrated)}
+            {**await shelf.once(run, "summary", _summary), "calibrated": await asyncio.to_thread(run.is_calibrated)}
             for run in shelf.runs.values()
         ]
         return Reply({"conjoin": __version__, "runs": lines, "limits": promised(settings)})

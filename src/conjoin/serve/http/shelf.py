@@ -45,7 +45,8 @@ class OpenRun:
     def up_to_date(self) -> Predictor:
         """The predictor with the calibration that the folder holds now: `conjoin calibrate` may write one at any time.
 
-        It does not change while a request uses it. Where the file is gone or damaged, the last calibration stays.
+        It does not change while a request uses it. Where the file is gone, damaged or of other weights, the last
+        calibration stays.
         """
         try:
             found = (self.folder.path / FILE).stat()
@@ -64,6 +65,8 @@ class OpenRun:
             calibration = read_calibration(self.folder, self.graph, self.weights)
         except RunError as error:
             self._watch.failed(error)
+            return
+        if calibration is None:  # gone since, or of other weights
             return
         renewed = copy(self.predictor)
         renewed.calibration = calibration
@@ -133,8 +136,7 @@ class Shelf:
 
     def __init__(self, runs: Sequence[OpenRun]) -> None:
         self.runs = {run.name: run for run in runs}
-        self._finders = {run.graph.entities: run.predictor.find_entities for run in runs}
-        self._finders |= {run.graph.relations: run.predictor.find_relations for run in runs}
+        self._owners = {vocabulary: run for run in runs for vocabulary in (run.graph.entities, run.graph.relations)}
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="answering")
         self._kept: dict[tuple[str, str], asyncio.Future[Any]] = {}
 
@@ -179,7 +181,9 @@ class Shelf:
             names = ", ".join(vocabulary.names[i] for i in matches[:NAMED])
             hint = f"{len(matches)} have that label: use one of the names {names}"
         else:
-            near = dict.fromkeys(match.label for match in self._finders[vocabulary](word, NAMED))
+            predictor = self._owners[vocabulary].predictor
+            find = predictor.find_entities if vocabulary.kind == "entity" else predictor.find_relations
+            near = dict.fromkeys(match.label for match in find(word, NAMED))
             search = f"search with GET /v1/{_SEARCH[vocabulary.kind]}?q="
             hint = f"Did you mean {' or '.join(near)}?" if near else search
         raise Refusal(404, f"unknown {vocabulary.kind} {word!r}", hint)
