@@ -279,7 +279,7 @@ def test_similar(trained: Path) -> None:
     assert len(report["similar"]) == 2
     assert {"entity", "label", "score", "linked"} == set(report["similar"][0])
     assert [line["linked"] for line in report["similar"]] == [a.known for a in library.open(trained).similar("Q0", 2)]
-    table = conjoin("similar", trained, "Q0").out
+    table = conjoin("similar", trained, "Q0", "-k", 15).out
     assert "similar to Q0" in table
     assert "Spain" in table
     assert conjoin("similar", trained, "Frnace").code == 2

@@ -294,7 +294,7 @@ def test_runs_and_limits(client: TestClient) -> None:
     assert [run["name"] for run in found["runs"]] == ["lands", "lands-2"]
     first = found["runs"][0]
     assert (first["entities"], first["relations"], first["train"]) == (16, 2, 22)
-    assert (first["form"], first["symbol"]) == ("FiveStar(c=conj(b), d=conj(a))", "5★ε")
+    assert (first["form"], first["symbol"]) == ("ComplEx(a2=conj(a1))", "Complεx")
     assert 0 < first["metrics"]["test"]["mrr"] <= 1
     assert found["limits"]["k"] == 1000
     one = got(client, "/v1/ask", head="France", relation="borders", run="lands-2")
