@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,7 @@ WITHOUT_TORCH = (
 """What must be readable without torch: modules that do not import it, wherever they stand, at their head."""
 
 
+@cache
 def tree_of(name: str) -> ast.Module:
     return ast.parse((SOURCE / name).read_text(encoding="utf-8"), filename=name)
 
@@ -129,13 +131,33 @@ def rooms_used_by(name: str) -> set[str]:
     return used - {room_of(name), "__version__"}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_no_arrow_points_back(name: str) -> None:
-    room = room_of(name)
-    if room in ANYTHING:
-        return
-    assert room in BELOW, f"{room} is a new room: say in BELOW what it may import"
-    assert (used := rooms_used_by(name)) <= BELOW[room], f"{name} imports {sorted(used - BELOW[room])}"
+def failures_of(check: Callable[[str], None], names: Sequence[str] = NAMES) -> list[str]:
+    """Run one check on every module inside one test; the reasons of the modules that fail it."""
+    reasons = []
+    for name in names:
+        try:
+            check(name)
+        except AssertionError as error:
+            reasons.append(f"{name}: {error}")
+    return reasons
+
+
+def test_every_check_names_the_modules_that_fail_it() -> None:
+    def check(name: str) -> None:
+        assert name != "errors.py", "wrong"
+
+    assert [reason.partition("\n")[0] for reason in failures_of(check)] == ["errors.py: wrong"]
+
+
+def test_no_arrow_points_back() -> None:
+    def check(name: str) -> None:
+        room = room_of(name)
+        if room in ANYTHING:
+            return
+        assert room in BELOW, f"{room} is a new room: say in BELOW what it may import"
+        assert (used := rooms_used_by(name)) <= BELOW[room], f"it imports {sorted(used - BELOW[room])}"
+
+    assert failures_of(check) == []
 
 
 def test_no_room_may_import_what_it_does_not_use() -> None:
@@ -151,56 +173,68 @@ def test_the_rooms_have_an_order() -> None:
         placed.add(room)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_reads_results_does_not_import_torch(name: str) -> None:
-    if name.startswith(WITHOUT_TORCH):
+def test_what_reads_results_does_not_import_torch() -> None:
+    def check(name: str) -> None:
+        if name.startswith(WITHOUT_TORCH):
+            tree = tree_of(name)
+            found = at_the_head(tree) if name.startswith("cli/") else imports(tree)
+            assert not [word for word in found if word.split(".")[0] in ("torch", "safetensors")]
+
+    assert failures_of(check) == []
+
+
+def test_processes_and_graphics_cards_have_their_places() -> None:
+    def check(name: str) -> None:
         tree = tree_of(name)
-        found = at_the_head(tree) if name.startswith("cli/") else imports(tree)
-        assert not [word for word in found if word.split(".")[0] in ("torch", "safetensors")]
+        words = {*imports(tree), *dotted(tree)}
+        if name not in ("processes.py", "learn/shards.py"):
+            assert not [word for word in words if word.startswith("torch.distributed")]
+        if name != "device.py":
+            assert not [word for word in words if word.startswith("torch.cuda") or word.endswith(".cuda")]
+
+    assert failures_of(check) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_processes_and_graphics_cards_have_their_places(name: str) -> None:
-    tree = tree_of(name)
-    words = {*imports(tree), *dotted(tree)}
-    if name not in ("processes.py", "learn/shards.py"):
-        assert not [word for word in words if word.startswith("torch.distributed")]
-    if name != "device.py":
-        assert not [word for word in words if word.startswith("torch.cuda") or word.endswith(".cuda")]
+def test_only_the_command_line_prints() -> None:
+    def check(name: str) -> None:
+        calls = [n for n in ast.walk(tree_of(name)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+        assert room_of(name) == "cli" or not [n.lineno for n in calls if n.func.id == "print"]  # type: ignore[attr-defined]
+
+    assert failures_of(check) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_only_the_command_line_prints(name: str) -> None:
-    calls = [n for n in ast.walk(tree_of(name)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
-    assert room_of(name) == "cli" or not [n.lineno for n in calls if n.func.id == "print"]  # type: ignore[attr-defined]
+def test_nothing_stored_can_execute() -> None:
+    def check(name: str) -> None:
+        tree = tree_of(name)
+        assert not {"pickle", "dill", "joblib", "shelve", "marshal"} & {word.split(".")[0] for word in imports(tree)}
+        if name != RUN_BY_PYKEEN:
+            assert not {"torch.load", "torch.save"} & dotted(tree)
+        assert not {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"} & dotted(tree)
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        assert not {"eval", "exec", "compile", "__import__"} & {ast.unparse(call.func) for call in calls}
+        assert not [call.lineno for call in calls for word in call.keywords if word.arg == "shell"]
+
+    assert failures_of(check) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_stored_can_execute(name: str) -> None:
-    tree = tree_of(name)
-    assert not {"pickle", "dill", "joblib", "shelve", "marshal"} & {word.split(".")[0] for word in imports(tree)}
-    if name != RUN_BY_PYKEEN:
-        assert not {"torch.load", "torch.save"} & dotted(tree)
-    assert not {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"} & dotted(tree)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    assert not {"eval", "exec", "compile", "__import__"} & {ast.unparse(call.func) for call in calls}
-    assert not [call.lineno for call in calls for word in call.keywords if word.arg == "shell"]
+def test_optional_packages_are_imported_where_they_are_used() -> None:
+    def check(name: str) -> None:
+        optional = {"pyoxigraph", "pandas", "matplotlib", "scipy", "sklearn", "optuna", "duckdb", "rapidfuzz"}
+        if not name.startswith(OVER_HTTP):
+            optional |= {"fastapi", "starlette", "uvicorn", "pydantic"}
+        assert not optional & {word.split(".")[0] for word in at_the_head(tree_of(name))}
+
+    assert failures_of(check) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_optional_packages_are_imported_where_they_are_used(name: str) -> None:
-    optional = {"pyoxigraph", "pandas", "matplotlib", "scipy", "sklearn", "optuna", "duckdb", "rapidfuzz"}
-    if not name.startswith(OVER_HTTP):
-        optional |= {"fastapi", "starlette", "uvicorn", "pydantic"}
-    assert not optional & {word.split(".")[0] for word in at_the_head(tree_of(name))}
+def test_files_are_short_and_say_what_they_are() -> None:
+    def check(name: str) -> None:
+        text = (SOURCE / name).read_text(encoding="utf-8")
+        assert text.count("\n") <= LONGEST
+        assert ast.get_docstring(ast.parse(text))
+        assert not {"utils", "helper", "helpers", "manager", "info"} & set(Path(name).with_suffix("").parts)
 
-
-@pytest.mark.parametrize("name", NAMES)
-def test_files_are_short_and_say_what_they_are(name: str) -> None:
-    text = (SOURCE / name).read_text(encoding="utf-8")
-    assert text.count("\n") <= LONGEST
-    assert ast.get_docstring(ast.parse(text))
-    assert not {"utils", "helper", "helpers", "manager", "info"} & set(Path(name).with_suffix("").parts)
+    assert failures_of(check) == []
 
 
 def tracked() -> list[str]:
@@ -263,15 +297,17 @@ def test_public_names_are_listed_once_and_everywhere_the_same() -> None:
     assert not public - set(listed)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(OF_THE_PROGRAM)])
-def test_options_stand_in_brackets_after_what_a_caller_in_python_can_do(name: str) -> None:
-    alone = []
-    for text in _texts(ast.parse((SOURCE / name).read_text(encoding="utf-8"))):
-        rest, before = text, ""
-        while rest != before:
-            rest, before = re.sub(r"\([^()]*\)|`[^`]*`|command with --[a-z-]+", "", rest), rest
-        alone += [text] if re.search(r"\s--[a-z][a-z-]+(?!\S*=)", rest.strip()) else []
-    assert not alone
+def test_options_stand_in_brackets_after_what_a_caller_in_python_can_do() -> None:
+    def check(name: str) -> None:
+        alone = []
+        for text in _texts(ast.parse((SOURCE / name).read_text(encoding="utf-8"))):
+            rest, before = text, ""
+            while rest != before:
+                rest, before = re.sub(r"\([^()]*\)|`[^`]*`|command with --[a-z-]+", "", rest), rest
+            alone += [text] if re.search(r"\s--[a-z][a-z-]+(?!\S*=)", rest.strip()) else []
+        assert not alone
+
+    assert failures_of(check, [name for name in NAMES if not name.startswith(OF_THE_PROGRAM)]) == []
 
 
 def _texts(tree: ast.Module) -> Iterator[str]:
@@ -285,6 +321,8 @@ def _texts(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(("cli/", "bench/"))])
-def test_whoever_takes_a_path_takes_any_path(name: str) -> None:
-    assert not re.search(r"\bstr \| Path\b|\bPath \| str\b", (SOURCE / name).read_text(encoding="utf-8"))
+def test_whoever_takes_a_path_takes_any_path() -> None:
+    def check(name: str) -> None:
+        assert not re.search(r"\bstr \| Path\b|\bPath \| str\b", (SOURCE / name).read_text(encoding="utf-8"))
+
+    assert failures_of(check, [name for name in NAMES if not name.startswith(("cli/", "bench/"))]) == []
