@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pytest
+from tests.benchmarks import benchmark_folder
 
 from conjoin.graph.files.folder import read_graph
 from conjoin.graph.graph import Graph
@@ -111,6 +110,7 @@ def test_a_graph_without_test_has_no_share_of_it() -> None:
     assert found.mirrors[0].pattern == "symmetric"
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "linked", "reverse", "mirrored", "test"),
     [
@@ -122,14 +122,7 @@ def test_a_graph_without_test_has_no_share_of_it() -> None:
 def test_leakage_of_the_benchmarks(
     name: str, linked: float, reverse: float, mirrored: float, test: tuple[int, ...]
 ) -> None:
-    found = survey(benchmark(name))
+    found = survey(read_graph(benchmark_folder(name)))
     shares = [found.leakage.linked.share, found.leakage.reverse.share, found.leakage.mirrored.share]
     assert shares == pytest.approx([linked, reverse, mirrored], abs=5e-5)
     assert tuple(row.test for row in found.cardinalities) == test
-
-
-def benchmark(name: str) -> Graph:
-    folder = Path(os.environ.get("CONJOIN_DATA", "")) / name
-    if not folder.is_dir():
-        pytest.skip(f"{name} is not in the folder that CONJOIN_DATA names")
-    return read_graph(folder)

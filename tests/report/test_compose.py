@@ -170,9 +170,18 @@ def test_no_path_of_this_machine_is_written(whole_paper: Path) -> None:
         assert str(PAPER.parent) not in (whole_paper / name).read_text()
 
 
-def test_a_report_on_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("here", [True, False])
+def test_a_report_on_nothing(here: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONJOIN_DATA", raising=False)
+    monkeypatch.setenv("CONJOIN_CACHE", str(tmp_path / "cache"))
+    if here:
+        for split in ("train", "valid", "test"):
+            file = tmp_path / "cache" / "umls" / f"{split}.txt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("a\tr\tb\n", encoding="utf-8")
     told = write_report(tiny(tmp_path), tmp_path, tmp_path / "report")
-    assert [cell["verdict"] for cell in told["cells"]] == ["not run"] * 3
+    verdict = "not run" if here else "data not here: conjoin fetch umls"
+    assert [cell["verdict"] for cell in told["cells"]] == [verdict] * 3
     assert [cell["mrr"] for cell in told["cells"]] == [None] * 3
     assert "0 of 7 runs are finished" in (tmp_path / "report" / "report.md").read_text()
 
@@ -193,6 +202,7 @@ def test_the_command_that_fills_the_rest_can_be_copied(tmp_path: Path) -> None:
         assert f"is filled by `conjoin study run {named} --only dataset=UMLS`." in told
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
     study = fill(tmp_path)
     contents = []
@@ -224,6 +234,7 @@ def test_what_was_left_out_is_named(tmp_path: Path) -> None:
     assert all(words[:16] in shown for words in (run, test))
 
 
+@pytest.mark.slow
 def test_reporting_never_imports_torch(tmp_path: Path) -> None:
     fill(tmp_path)
     script = (

@@ -32,6 +32,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_a_killed_process_stops_the_others_and_the_run_goes_on(tmp_path: Path) -> None:
     if not Path("/proc/self/stat").exists():
         pytest.skip("this system does not tell who started a process")

@@ -42,13 +42,17 @@ def four(tmp_path_factory: pytest.TempPathFactory, two: Path) -> Path:
     return made
 
 
-@pytest.fixture(scope="session", params=["two", "four"])
+@pytest.fixture(scope="session", params=["two", pytest.param("four", marks=pytest.mark.slow)])
 def folder(request: pytest.FixtureRequest) -> Path:
     made: Path = request.getfixturevalue(request.param)
     return made
 
 
-@pytest.mark.parametrize("name", work.ALL)
+BENCHMARKS = ("umls", "wn18rr")
+NAMES = [pytest.param(name, marks=[pytest.mark.data] * (name in BENCHMARKS)) for name in work.ALL]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_numbers_are_those_of_one_process(folder: Path, name: str) -> None:
     if not (folder / f"{name}.safetensors").exists():
         pytest.skip("compared on two processes only")

@@ -17,8 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.benchmarks import benchmark_folder
 
 from conjoin.errors import GraphError
+from conjoin.graph.files.folder import split_files
 from conjoin.graph.files.readers import ReadOptions, ReadReport, Triples, read_triples
 
 Row = tuple[str, str, str]
@@ -299,12 +301,9 @@ def test_names_are_held_once(tmp_path: Path) -> None:
     assert triples.heads[0] is triples.heads[3]
 
 
+@pytest.mark.data
 def test_a_benchmark_is_read_whole() -> None:
-    root = os.environ.get("CONJOIN_DATA")
-    path = Path(root or "") / "FB15K" / "train.txt.gz"
-    if not root or not path.exists():
-        pytest.skip("CONJOIN_DATA names no folder with FB15K/train.txt.gz")
-    triples, report = read_triples(path)
+    triples, report = read_triples(split_files(benchmark_folder("fb15k"))["train"])
     assert len(triples) == report.lines == 483_142
     assert len(set(triples.heads) | set(triples.tails)) == 14_951
 

@@ -223,6 +223,7 @@ def test_several_processes_read_ntriples_as_one_does(tmp_path: Path, monkeypatch
     assert two.reports[0].blank_nodes == 7
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
 def test_killed_at_any_moment_and_run_again(tmp_path: Path) -> None:
     file = written(tmp_path / "facts.tsv", lines(4000))

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.benchmarks import benchmark_folder
 
 import conjoin
 from conjoin.errors import DatasetError, GraphError, UnknownName, UsageError
@@ -365,16 +366,18 @@ def real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 REAL = records.catalogue
-SHARED = os.environ.get("CONJOIN_DATA")
+PLACES = {name: os.environ[name] for name in ("CONJOIN_DATA", "CONJOIN_CACHE") if name in os.environ}
+"""Where this machine has datasets, before a fixture hides them."""
 
 
+@pytest.mark.data
 @pytest.mark.usefixtures("real")
 @pytest.mark.parametrize("name", list(REAL()))
 def test_real_datasets_have_their_counts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if SHARED:
-        monkeypatch.setenv("CONJOIN_DATA", SHARED)
-    if locate(name) is None:
-        pytest.skip(f"{name} is not in the folder that CONJOIN_DATA names")
+    monkeypatch.delenv("CONJOIN_CACHE")
+    for variable, place in PLACES.items():
+        monkeypatch.setenv(variable, place)
+    benchmark_folder(name)
     graph = load(name, fetch=False)
     counts = Counts.of(graph)
     assert counts == REAL()[name].counts
@@ -390,6 +393,7 @@ def test_the_atlas_needs_nothing_but_the_package(cache: Path, monkeypatch: pytes
     assert not cache.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("real")
 def test_yago_is_accepted_in_the_packaging_of_the_paper(cache: Path) -> None:
     folder = cache / "YAGO3-10"
