@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "build" / "bounds"
 OURS = ("dev", "docs", "fuzz", "audit", "atlas")
 """Extras for work on Conjoin itself."""
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "httpx", "torch")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "httpx2", "torch")
 """What the tests need, and torch: as in constraints.txt."""
 ROOMS = (
     *("tests/graph", "tests/ranking", "tests/study", "tests/report", "tests/geometry", "tests/serve", "tests/cli"),

@@ -117,7 +117,7 @@ def test_a_token_opens_the_interface_and_nothing_else_does(run: Path) -> None:
                 TOKEN,
                 "Bearer é",
             ):
-                headers = {} if header is None else {"authorization": header.encode("latin-1")}
+                headers = {} if header is None else {b"authorization": header.encode("latin-1")}
                 answer = client.get(path, headers=headers)
                 assert answer.status_code == 401
                 assert answer.headers["www-authenticate"] == "Bearer"
@@ -321,6 +321,7 @@ def test_slow_clients_are_not_waited_for(run: Path) -> None:
             assert exchange(address, request)[:12] == expected
 
 
+@pytest.mark.slow
 def test_slow_heads_on_a_kept_connection_are_not_waited_for(run: Path) -> None:
     whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with listening(run, Settings(sending_seconds=1.0)) as address, socket.create_connection(address, 20) as connection:

@@ -140,7 +140,9 @@ class PlainTraining:
         loss = self.loss(scores, examples[:, 2]) + self._penalty(moduli)
         self.optimizer.zero_grad()
         loss.backward()
-        self.optimizer.step()
+        # torch warns unless a program says whether it checks sparse gradients; the published recipe does not.
+        with torch.sparse.check_sparse_tensor_invariants(enable=False):  # type: ignore[no-untyped-call]
+            self.optimizer.step()
         return float(loss.item())
 
     def _penalty(self, moduli: tuple[Tensor, ...]) -> Tensor:

@@ -43,6 +43,7 @@ def test_more_columns_than_one_program_counts(monkeypatch: pytest.MonkeyPatch) -
     assert found[0].tolist() == [49, 29, 0]
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # NumPy in the interpreter meets inf - inf
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 def test_a_score_that_is_not_finite_is_noticed(bad: float) -> None:
     scores = torch.zeros(2, 9, device=DEVICE)
