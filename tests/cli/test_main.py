@@ -104,6 +104,7 @@ def test_failures_of_the_system_are_one_sentence(monkeypatch: pytest.MonkeyPatch
     assert (ran.code, ran.out, ran.err) == (1, "", "error: runs/x: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_a_terminal_without_unicode() -> None:
     table = spawn("forms", PYTHONIOENCODING="ascii")
     assert table.code == 0

@@ -135,6 +135,7 @@ def test_signals_are_heard_within_one_long_operation(second: signal.Signals) -> 
     assert process.returncode == -second
 
 
+@pytest.mark.slow
 def test_a_search_that_is_stopped_puts_its_trial_back(lands: Path, tmp_path: Path) -> None:
     storage = f"sqlite:///{tmp_path}/tune.db"
     words = ("tune", lands, "--rank", 4, "--epochs", 300, "--validate-every", 100, "--storage", storage, "--trials", 2)
@@ -198,6 +199,7 @@ def as_mere_owner(*words: object) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="drops capabilities of Linux")
 def test_folders_that_may_not_be_written(lands: Path, trained: Path, tmp_path: Path) -> None:
     closed = tmp_path / "closed"

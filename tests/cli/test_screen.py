@@ -48,6 +48,7 @@ def on_a_terminal(program: list[str], *, columns: int) -> tuple[bytes, bytes, in
     return printed, seen, process.wait()
 
 
+@pytest.mark.slow
 def test_bars_on_a_terminal_and_one_json_object_beside_them(lands: Path, tmp_path: Path) -> None:
     words = ("train", lands, *TINY, "--validate-every", 1, "-o", tmp_path / "run", "--json")
     printed, seen, code = on_a_terminal(command(*words), columns=100)
@@ -60,6 +61,7 @@ def test_bars_on_a_terminal_and_one_json_object_beside_them(lands: Path, tmp_pat
     assert "rank test" in text
 
 
+@pytest.mark.slow
 def test_plain_lines_elsewhere(lands: Path, tmp_path: Path) -> None:
     ran = spawn("train", lands, *TINY, "--validate-every", 2, "-o", tmp_path / "run", "--json")
     assert ran.json["run"] == str(tmp_path / "run")

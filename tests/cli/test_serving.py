@@ -73,6 +73,7 @@ def test_a_service_answers_and_ends_when_interrupted(trained: Path) -> None:
         assert process.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_what_is_under_way_is_finished_before_the_end(trained: Path) -> None:
     body = json.dumps({"questions": [{"head": "France", "relation": "borders"}]}).encode()
     head = f"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
@@ -126,6 +127,7 @@ def test_other_addresses_need_a_token(trained: Path, tmp_path: Path, monkeypatch
     assert "not usable" in refused.err
 
 
+@pytest.mark.slow
 def test_with_a_token_other_addresses_are_served(trained: Path) -> None:
     with service(trained, "--host", "0.0.0.0", CONJOIN_TOKEN=TOKEN) as (url, process):
         local = url.replace("0.0.0.0", "127.0.0.1")
@@ -159,6 +161,7 @@ def test_a_missing_package_is_named(trained: Path, monkeypatch: pytest.MonkeyPat
     assert "pip install 'conjoin[serve]'" in ran.err
 
 
+@pytest.mark.slow
 def test_no_request_that_the_schema_allows_or_forbids_breaks_it(trained: Path) -> None:
     schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
     from schemathesis import GenerationMode

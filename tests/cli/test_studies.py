@@ -49,6 +49,7 @@ def wait_for_another_epoch(root: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_two_processes_finish_each_run_once(tmp_path: Path) -> None:
     study = small_study(tmp_path, text=TEXT.replace("seeds = 2", "seeds = 8").replace("epochs = 6", "epochs = 60"))
     run = ("study", "run", study.file, "--root", tmp_path / "out", "--device", "cpu", "--json")
@@ -92,6 +93,7 @@ def test_run_status_and_narrowing(tmp_path: Path) -> None:
     assert conjoin("study", "status", *where, "--json").json["remaining_seconds"] is None
 
 
+@pytest.mark.slow
 def test_failures_and_absent_data_are_told(tmp_path: Path) -> None:
     text = TEXT.replace(
         '"complex" },\n]', '"complex" },\n    { name = "wild", form = "complex", settings = "wild" },\n]'

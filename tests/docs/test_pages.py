@@ -142,6 +142,7 @@ def test_commands_in_running_text_are_those_of_the_program(page: Path) -> None:
                 pytest.fail(f"{page.name}: {command}: {error.format_message()}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_reader_sees_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     for block, printed in doc_running.follow(page, tmp_path, actions=ACTIONS):

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -25,6 +27,7 @@ def run(name: str, *words: object, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_research_compares_two_forms_and_plots(tmp_path: Path) -> None:
     said = run("research.py", folder=tmp_path)
     assert len(re.findall(r"seed \d: test MRR 0\.\d+", said)) == 6
@@ -35,6 +38,7 @@ def test_research_compares_two_forms_and_plots(tmp_path: Path) -> None:
     assert (tmp_path / "research" / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_practice_finds_facts_that_were_kept_back(tmp_path: Path) -> None:
     said = run("practice.py", folder=tmp_path)
     found = re.search(r"(\d+) of these 200 were kept back; the probabilities add up to (\d+)", said)

@@ -82,6 +82,7 @@ def difference(
     return float(((found - wanted) / wanted).abs().max()), far[0], far[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_in_registers_learns_as_its_formula_says(form: str) -> None:
     recipe = Recipe(batch=5, lr=0.05, n3=0.1, f2=0.03, precision="tf32")
@@ -97,6 +98,7 @@ def test_every_optimiser_in_every_precision(optimizer: str, precision: str) -> N
     assert max(difference("5star-conj", recipe)) < limit
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     entities=st.integers(1, 50),
@@ -112,6 +114,7 @@ def test_ragged_shapes(entities: int, relations: int, rank: int, batch: int, bud
     assert max(errors[1:]) < limit
 
 
+@pytest.mark.slow
 def test_chunks_change_nothing() -> None:
     recipe = Recipe(batch=5, lr=0.05, n3=0.1, precision="tf32")
     assert max(difference("complex-conj", recipe, entities=70, budget=16 * 16 * 4)) < (
@@ -119,6 +122,7 @@ def test_chunks_change_nothing() -> None:
     )
 
 
+@pytest.mark.slow
 def test_wrong_answers_far_above_the_right_one_do_not_end_a_training() -> None:
     """exp(q·E - s_t) overflows float32 at 89."""
     recipe = Recipe(batch=4, lr=0.1, precision="tf32")
@@ -131,6 +135,7 @@ def test_wrong_answers_far_above_the_right_one_do_not_end_a_training() -> None:
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # NumPy in the interpreter meets inf - inf
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 def test_a_number_that_is_not_finite_is_not_hidden(bad: float) -> None:
     recipe = Recipe(batch=4, lr=0.1, precision="tf32")
@@ -220,6 +225,7 @@ def test_the_usual_precision_is_the_fastest_that_can_be_had(monkeypatch: pytest.
     assert usual_precision(torch.device("cpu"), form) == "fp32"
 
 
+@pytest.mark.slow
 def test_spans_of_an_epoch_train_as_the_epoch_does() -> None:
     """The last span is shorter: its steps stand in the buffers of the others."""
     recipe = Recipe(batch=4, lr=0.1, precision="tf32")

@@ -51,6 +51,7 @@ def test_a_state_is_copied_and_belongs_to_its_parameter() -> None:
         optimizer.remember({"7.sum": torch.ones(5, 4)})
 
 
+@pytest.mark.slow
 def test_training_does_not_load_torchs_compiler() -> None:
     """It takes longer than an epoch on a small graph."""
     code = """

@@ -69,6 +69,7 @@ def test_a_grid_is_walked_once_and_ends(tmp_path: Path) -> None:
     assert len(points) == len(set(points)) == 8
 
 
+@pytest.mark.slow
 def test_what_stays_below_the_median_is_cut_short(tmp_path: Path) -> None:
     grid = {"lr": (0.3, 0.31, 0.32, 0.33, 0.34, 0.35, 0.36, 1e-9, 2e-9, 3e-9, 4e-9, 5e-9), "batch": (20,)}
     search = search_in(tmp_path, grid=grid, trials=12, epochs=30)
@@ -200,6 +201,7 @@ for attempt in tune(graph_of(), search_in(Path(sys.argv[1]), grid=grid, trials=1
 """
 
 
+@pytest.mark.slow
 def test_two_workers_share_a_search(tmp_path: Path) -> None:
     root = str(Path(__file__).resolve().parents[2])
     command = [sys.executable, "-c", WORKER, str(tmp_path), root]

@@ -109,6 +109,7 @@ def test_nonsense_is_refused() -> None:
         replace(SETTING, processes=0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are read from /proc")
 def test_a_measured_peak_is_within_15_percent() -> None:
     small = {

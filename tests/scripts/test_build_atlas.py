@@ -48,6 +48,7 @@ def place(**changes: Any) -> Any:
     return cities.City.read({**row, **changes}, transliterated=False)
 
 
+@pytest.mark.slow
 def test_a_rebuild_gives_the_shipped_files_again() -> None:
     if problem := facts.check_versions():
         pytest.skip(f"cannot rebuild the atlas: {problem}")

@@ -14,6 +14,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import build_site  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 class Loads(HTMLParser):
     """The addresses that a browser fetches by itself when it shows a page."""

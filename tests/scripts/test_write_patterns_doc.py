@@ -25,6 +25,7 @@ from conjoin.report.predictions import Predictions  # noqa: E402
 from conjoin.study.study import Study  # noqa: E402
 
 
+@pytest.mark.slow
 def test_the_pages_are_current() -> None:
     texts = [doc.read_text(encoding="utf-8") for doc in write_patterns_doc.DOCS]
     named = [block["name"] for text in texts for block in write_patterns_doc.BLOCK.finditer(text)]

@@ -33,6 +33,7 @@ SEEDS = (0, 1, 2)
 COMMAND = re.compile(r"conjoin study run (studies/\S+) --only ([^`\s]+)(?: --seeds ([^`\s]+))?")
 
 
+@pytest.mark.slow
 def test_the_page_is_what_the_results_say() -> None:
     assert write_results.PAGE.read_text(encoding="utf-8") == write_results.page(), "run scripts/write_results.py"
 

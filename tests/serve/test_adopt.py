@@ -78,6 +78,7 @@ def test_shapes_and_names_are_checked() -> None:
         replace(given, reciprocals=given.relations[:1])
 
 
+@pytest.mark.slow
 def test_what_is_no_model_or_no_interpreter_is_said(tmp_path: Path) -> None:
     out = ("-o", tmp_path / "run")
     ran = conjoin("import", tmp_path, "atlas", "--pykeen", sys.executable, *out)

@@ -88,6 +88,7 @@ def test_a_crowd_is_told_and_who_is_there_already_goes_on(run: Path, monkeypatch
             connection.close()
 
 
+@pytest.mark.slow
 def test_a_crowd_finds_files_enough(run: Path, tmp_path: Path) -> None:
     few = 256
     command = [sys.executable, "-m", "conjoin", "serve", str(run), "--port", "0", "--json"]

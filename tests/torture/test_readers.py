@@ -53,6 +53,7 @@ def test_the_counts_are_kept() -> None:
     record_short("fuzz", {"targets": len(TARGETS), "inputs": EXAMPLES * len(TARGETS)})
 
 
+@pytest.mark.slow
 def test_a_bomb_does_not_take_the_memory(tmp_path: Path) -> None:
     """Gzips of 10 MB of one line, of empty lines and of empty cells; each is refused, or read in little memory."""
     chance = random.Random(0)

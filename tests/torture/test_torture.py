@@ -29,15 +29,18 @@ def memory(tmp_path: Path) -> Iterator[Path]:
         yield Path(place)
 
 
+@pytest.mark.slow
 def test_a_run_killed_five_times_and_asked_to_stop_twice_ends_the_same(memory: Path) -> None:
     counts = kills.kill_training(memory, kills=5, signals=2)
     record_short("kills", counts, but=("epochs run again after a kill, at most",))
 
 
+@pytest.mark.slow
 def test_a_study_killed_five_times_ends_the_same(memory: Path) -> None:
     record_short("studies", kills.kill_study(memory, kills=5))
 
 
+@pytest.mark.slow
 def test_an_ingestion_killed_five_times_leaves_the_same_graph(memory: Path) -> None:
     record_short("ingestion", kills.kill_ingest(memory, kills=5))
 
@@ -56,6 +59,7 @@ def test_a_recorded_loss_is_noticed() -> None:
     assert list(power.survivors(synced)) == [{"b": b"x"}]
 
 
+@pytest.mark.slow
 def test_full_disks(tmp_path: Path) -> None:
     counts = storage.fill_the_disk(tmp_path, sizes=2)
     record_short("storage", {key: value for key, value in counts.items() if key != "real file systems"})
@@ -71,6 +75,7 @@ def test_every_kind_of_file_is_guarded(made: Path) -> None:
     record_short("corruption", {"kinds of files": len(KINDS), "unnoticed and harmful": 0})
 
 
+@pytest.mark.slow
 def test_no_verb_leaves_a_file_of_an_unknown_kind(made: Path, tmp_path: Path) -> None:
     """What is written for people or other programs goes to a folder of its own and is not read back."""
     log, out = tmp_path / "log", tmp_path / "out"
@@ -94,6 +99,7 @@ def test_no_verb_leaves_a_file_of_an_unknown_kind(made: Path, tmp_path: Path) ->
     assert not unknown
 
 
+@pytest.mark.slow
 def test_odd_graphs_go_from_file_to_answer(tmp_path: Path) -> None:
     def call(*words: object, log: Path) -> tuple[int, str]:
         ran = in_process(*words)
@@ -102,12 +108,14 @@ def test_odd_graphs_go_from_file_to_answer(tmp_path: Path) -> None:
     record_short("graphs", graphs.odd_graphs(tmp_path, relations=2_000, call=call))
 
 
+@pytest.mark.slow
 def test_a_service_under_attack(made: Path) -> None:
     counts = service.attacked(made / "run", requests=1_000, slow=30)
     steady = {key: value for key, value in counts.items() if "MiB" not in key and "of them" not in key}
     record_short("attack", steady)
 
 
+@pytest.mark.slow
 def test_a_service_for_three_seconds(made: Path) -> None:
     counts = service.soak(made / "run", seconds=3, pause=0)
     assert int(counts["requests"]) > 20

@@ -63,6 +63,7 @@ print("all compiled")
 """
 
 
+@pytest.mark.slow
 def test_kernels_compile_for_a_gpu_that_is_not_there() -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "0"}
     done = subprocess.run(
