@@ -1,13 +1,15 @@
 """Micro-batches: questions that arrive together are scored together.
 
 A question waits about a millisecond for company; while a batch is scored the next one gathers. Scoring runs in a
-thread, so the loop stays free to take requests.
+thread, so the loop stays free to take requests. Requests take turns: a request with one question does not wait for all
+questions of a request with a thousand.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
@@ -15,10 +17,22 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Observe = Callable[[int, float], None]
+Pair = tuple[Item, "asyncio.Future[Result]"]
+
+
+HEAVIEST = 16_384
+"""Weight of a batch: the answers that its questions ask for. Bounds its memory and the wait of other requests."""
+
+
+def _one(_: object) -> int:
+    return 1
 
 
 class Batcher(Generic[Item, Result]):
-    """Gathers items for `answer`, which gets a list and returns as many results, in order."""
+    """Gathers items for `answer`, which gets a list and returns as many results, in order.
+
+    A batch has at most `most` items, and at most `heaviest` of their `weight` together.
+    """
 
     def __init__(
         self,
@@ -26,11 +40,13 @@ class Batcher(Generic[Item, Result]):
         *,
         window: float = 0.001,
         most: int = 256,
+        weight: Callable[[Item], int] = _one,
+        heaviest: int = HEAVIEST,
         observe: Observe | None = None,
     ) -> None:
         self._answer, self._window, self._most = answer, window, most
-        self._observe = observe
-        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._weight, self._heaviest, self._observe = weight, heaviest, observe
+        self._waiting: deque[deque[Pair[Item, Result]]] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="scoring")
 
@@ -38,7 +54,8 @@ class Batcher(Generic[Item, Result]):
         """The results of these items; they may share a batch with others' items."""
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in items]
-        self._waiting += zip(items, futures, strict=True)
+        if items:
+            self._waiting.append(deque(zip(items, futures, strict=True)))
         if self._waiting and self._worker is None:
             self._worker = loop.create_task(self._work())
         try:
@@ -58,14 +75,31 @@ class Batcher(Generic[Item, Result]):
             if self._most > 1 and self._window > 0:
                 await asyncio.sleep(self._window)
             while self._waiting:
-                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-                wanted = [(item, future) for item, future in batch if not future.done()]
-                if wanted:
-                    await self._score(wanted)
+                if batch := self._next():
+                    await self._score(batch)
         finally:
             self._worker = None
 
-    async def _score(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+    def _next(self) -> list[Pair[Item, Result]]:
+        """One item of each request in turn, until the batch is full; items that nobody waits for are left out."""
+        batch: list[Pair[Item, Result]] = []
+        weight = 0
+        while self._waiting and len(batch) < self._most:
+            items = self._waiting.popleft()
+            while items and items[0][1].done():
+                items.popleft()
+            if not items:
+                continue
+            weight += self._weight(items[0][0])
+            if batch and weight > self._heaviest:
+                self._waiting.appendleft(items)
+                break
+            batch.append(items.popleft())
+            if items:
+                self._waiting.append(items)
+        return batch
+
+    async def _score(self, batch: list[Pair[Item, Result]]) -> None:
         loop = asyncio.get_running_loop()
         began = time.perf_counter()
         try:

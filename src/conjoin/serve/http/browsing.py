@@ -19,7 +19,7 @@ from conjoin.serve.http.layout import Layout, layout_of, stored_methods
 from conjoin.serve.http.limits import Settings, promised
 from conjoin.serve.http.neighbourhood import entity_page
 from conjoin.serve.http.relations import by_frequency, relation_rows
-from conjoin.serve.http.replies import Refusal, Reply, encoded
+from conjoin.serve.http.replies import LargeReply, Refusal, Reply, in_pieces, joined
 from conjoin.serve.http.shelf import OpenRun, Shelf
 from conjoin.serve.http.studies import find_reports, read_report, study_line
 
@@ -44,17 +44,17 @@ def browsing_routes(shelf: Shelf, settings: Settings) -> APIRouter:
         return Reply({"run": run.name, "q": wanted.q, "entities": found})
 
     @router.get("/entity", response_model=shapes.EntityPage, summary="Facts of an entity and the graph around it")
-    async def entity(wanted: Annotated[shapes.AboutEntity, Query()]) -> Reply:
+    async def entity(wanted: Annotated[shapes.AboutEntity, Query()]) -> Response:
         run = shelf[wanted.run]
         found = await shelf.find(run.graph.entities, wanted.entity)
-        return Reply(await shelf.in_thread(entity_page, run, found, wanted.facts, wanted.nodes))
+        return await shelf.large(await shelf.in_thread(entity_page, run, found, wanted.facts, wanted.nodes))
 
     @router.get("/relations", response_model=shapes.Relations, summary="Relations, patterns and quality")
-    async def relations(wanted: Annotated[shapes.RelationSearch, Query()]) -> Reply:
+    async def relations(wanted: Annotated[shapes.RelationSearch, Query()]) -> Response:
         run = shelf[wanted.run]
         rows = await shelf.once(run, "relations", relation_rows)
         chosen = await shelf.in_thread(_found_relations, run, rows, wanted.q.strip(), wanted.limit)
-        return Reply({"run": run.name, "total": len(rows), "relations": chosen})
+        return await shelf.large({"run": run.name, "total": len(rows), "relations": chosen})
 
     binary: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
 
@@ -69,9 +69,11 @@ def browsing_routes(shelf: Shelf, settings: Settings) -> APIRouter:
             packed = await shelf.in_thread(layout.packed, wanted.limit)
             return Response(packed, media_type="application/octet-stream")
         if wanted.limit < len(layout.ids):
-            return await shelf.in_thread(lambda: Reply(layout.columns(run, wanted.limit)))
-        whole = await shelf.once(run, f"map {method} as JSON", lambda run: encoded(layout.columns(run, wanted.limit)))
-        return Response(whole, media_type=Reply.media_type)
+            return await shelf.in_thread(lambda: LargeReply(in_pieces(layout.columns(run, wanted.limit))))
+        whole = await shelf.once(
+            run, f"map {method} as JSON", lambda run: joined(in_pieces(layout.columns(run, wanted.limit)))
+        )
+        return LargeReply(whole)
 
     @router.get("/geometry", response_model=shapes.GeometryShape, summary="A relation on the Riemann sphere")
     async def geometry_of(wanted: Annotated[shapes.GeometryWanted, Query()]) -> Reply:
@@ -85,12 +87,12 @@ def browsing_routes(shelf: Shelf, settings: Settings) -> APIRouter:
         return Reply({"studies": await shelf.in_thread(_study_lines, reports)})
 
     @router.get("/study", summary="One report as it is", response_model=dict[str, Any])
-    async def study(wanted: Annotated[shapes.StudyWanted, Query()]) -> Reply:
+    async def study(wanted: Annotated[shapes.StudyWanted, Query()]) -> Response:
         report = await shelf.in_thread(read_report, reports[wanted.name]) if wanted.name in reports else None
         if report is None:
             hint = did_you_mean(wanted.name[:200], reports).strip() or "GET /v1/studies lists them"
             raise Refusal(404, "no study of that name has a report", hint)
-        return Reply(report)
+        return await shelf.large(report)
 
     return router
 

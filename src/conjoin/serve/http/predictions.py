@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query
 
@@ -12,9 +12,12 @@ from conjoin.graph.graph import PLACES, Vocabulary
 from conjoin.serve.given import all_words, untrained
 from conjoin.serve.http import limits, shapes
 from conjoin.serve.http.asking import Asked
-from conjoin.serve.http.replies import Refusal, Reply
+from conjoin.serve.http.replies import LargeReply, Refusal, Reply, between, encoded
 from conjoin.serve.http.shelf import OpenRun, Shelf
 from conjoin.serve.predictor import UNKNOWN
+
+FEW = 16
+"""Names that are looked up at once; more of them are looked up in a thread."""
 
 
 def prediction_routes(shelf: Shelf) -> APIRouter:
@@ -22,19 +25,22 @@ def prediction_routes(shelf: Shelf) -> APIRouter:
     router = APIRouter(tags=["predictions"])
 
     @router.get("/ask", response_model=shapes.OneResult, summary="Ask one question with one unknown")
-    async def ask(wanted: Annotated[shapes.OneQuestion, Query()]) -> Reply:
+    async def ask(wanted: Annotated[shapes.OneQuestion, Query()]) -> LargeReply:
         began = time.perf_counter()
         run = shelf[wanted.run]
         part = shapes.QuestionPart(head=wanted.head, relation=wanted.relation, tail=wanted.tail)
         [result] = await _asked(shelf, run, [part], wanted)
-        return Reply({"run": run.name, "seconds": time.perf_counter() - began, **result})
+        seconds = encoded({"run": run.name, "seconds": time.perf_counter() - began})
+        return LargeReply([seconds[:-1], b",", result[1:]])
 
     @router.post("/ask", response_model=shapes.ManyResults, summary="Ask many questions")
-    async def ask_many(wanted: shapes.ManyQuestions) -> Reply:
+    async def ask_many(wanted: shapes.ManyQuestions) -> LargeReply:
         began = time.perf_counter()
         run = shelf[wanted.run]
         results = await _asked(shelf, run, wanted.questions, wanted)
-        return Reply({"run": run.name, "seconds": time.perf_counter() - began, "results": results})
+        seconds = encoded({"run": run.name, "seconds": time.perf_counter() - began})
+        pieces = [seconds[:-1], b',"results":[', *between(results), b"]}"]
+        return await shelf.in_thread(LargeReply, pieces)
 
     @router.get("/score", response_model=shapes.Scores, summary="Score one fact")
     async def score(wanted: Annotated[shapes.OneTriple, Query()]) -> Reply:
@@ -42,8 +48,8 @@ def prediction_routes(shelf: Shelf) -> APIRouter:
         return Reply(await _scored(shelf, shelf[wanted.run], [part]))
 
     @router.post("/score", response_model=shapes.Scores, summary="Score many facts")
-    async def score_many(wanted: shapes.ManyTriples) -> Reply:
-        return Reply(await _scored(shelf, shelf[wanted.run], wanted.triples))
+    async def score_many(wanted: shapes.ManyTriples) -> LargeReply:
+        return await shelf.large(await _scored(shelf, shelf[wanted.run], wanted.triples))
 
     async def alike(wanted: shapes.LikeThis) -> Reply:
         run = shelf[wanted.run]
@@ -63,37 +69,70 @@ def prediction_routes(shelf: Shelf) -> APIRouter:
     return router
 
 
+class _Prepared(NamedTuple):
+    """Questions in names of the graph, and for each the first half of its result as JSON, without the last brace."""
+
+    questions: list[Asked]
+    about: list[bytes]
+
+
+class _NotThere(Exception):
+    """A name that the index of names does not have: it may be a label."""
+
+
 async def _asked(
     shelf: Shelf, run: OpenRun, parts: list[shapes.QuestionPart], wanted: shapes.OneQuestion | shapes.ManyQuestions
-) -> list[dict[str, Any]]:
-    """The questions with their answers, from one submission."""
+) -> list[bytes]:
+    """The questions with their answers, each as one JSON object, from one submission."""
     if len(parts) * wanted.k > limits.ANSWERS:
         raise Refusal(422, f"{len(parts)} questions with k = {wanted.k} are more than {limits.ANSWERS} answers")
+    try:
+        if len(parts) + len(wanted.candidates or ()) > FEW:
+            raise _NotThere
+        prepared = _prepared(_in_index, run, parts, wanted)
+    except _NotThere:  # many names, or labels, take longer than others should wait
+        prepared = await shelf.in_thread(_prepared, shelf.look_up, run, parts, wanted)
+    answered = await run.batcher.submit(prepared.questions)
+    return [b"%b,%b}" % pair for pair in zip(prepared.about, answered, strict=True)]
+
+
+def _prepared(
+    find: Callable[[Vocabulary, str], int],
+    run: OpenRun,
+    parts: list[shapes.QuestionPart],
+    wanted: shapes.OneQuestion | shapes.ManyQuestions,
+) -> _Prepared:
     vocabularies = {"head": run.graph.entities, "relation": run.graph.relations, "tail": run.graph.entities}
-    questions, found = [], []
+    prepared = _Prepared([], [])
     chosen: dict[str, tuple[str, ...]] = {}
     for part in parts:
-        ids = await _ids(shelf, vocabularies, part)
+        ids = _ids(find, vocabularies, part)
         [asked] = vocabularies.keys() - ids.keys()
         if wanted.candidates is not None and asked not in chosen:
             vocabulary = vocabularies[asked]
-            places = {await shelf.find(vocabulary, word) for word in wanted.candidates}
+            places = {find(vocabulary, word) for word in wanted.candidates}
             chosen[asked] = tuple(vocabulary.names[i] for i in sorted(places))
         named = {place: run.named(vocabularies[place], i) for place, i in ids.items()}
         words = {place: named[place]["name"] if place in named else None for place in PLACES}
-        questions.append(Asked(**words, k=wanted.k, only_new=wanted.only_new, candidates=chosen.get(asked)))
-        found.append({"asked": asked, "question": {place: named.get(place) for place in PLACES}})
-    answered = await run.batcher.submit(questions)
-    return [
-        {**about, "answers": list(map(vars, best)), "untrained": [run.named(*one) for one in strange]}
-        for about, (best, strange) in zip(found, answered, strict=True)
-    ]
+        prepared.questions.append(Asked(**words, k=wanted.k, only_new=wanted.only_new, candidates=chosen.get(asked)))
+        about = {"asked": asked, "question": {place: named.get(place) for place in PLACES}}
+        prepared.about.append(encoded(about)[:-1])
+    return prepared
 
 
-async def _ids(shelf: Shelf, vocabularies: Mapping[str, Vocabulary], part: shapes.QuestionPart) -> dict[str, int]:
+def _in_index(vocabulary: Vocabulary, word: str) -> int:
+    found = vocabulary.index.get(word)
+    if found is None:
+        raise _NotThere
+    return found
+
+
+def _ids(
+    find: Callable[[Vocabulary, str], int], vocabularies: Mapping[str, Vocabulary], part: shapes.QuestionPart
+) -> dict[str, int]:
     """The two places of a question that are given."""
     given = {place: word for place in PLACES if (word := getattr(part, place)) not in (None, UNKNOWN)}
-    ids = {place: await shelf.find(vocabularies[place], word) for place, word in given.items()}
+    ids = {place: find(vocabularies[place], word) for place, word in given.items()}
     if len(ids) != 2:
         reason = f"a question has exactly one unknown, this one has {len(PLACES) - len(ids)}"
         raise Refusal(400, reason, "leave out one of head, relation, tail, or write ?")
@@ -101,16 +140,18 @@ async def _ids(shelf: Shelf, vocabularies: Mapping[str, Vocabulary], part: shape
 
 
 async def _scored(shelf: Shelf, run: OpenRun, parts: list[shapes.TriplePart]) -> dict[str, Any]:
+    return await shelf.in_thread(_judged, shelf, run, parts)
+
+
+def _judged(shelf: Shelf, run: OpenRun, parts: list[shapes.TriplePart]) -> dict[str, Any]:
     entities, relations = run.graph.entities, run.graph.relations
-    triples = []
-    for part in parts:
-        h, t = await shelf.find(entities, part.head), await shelf.find(entities, part.tail)
-        triples.append((h, await shelf.find(relations, part.relation), t))
-    return await shelf.in_thread(_judged, run, triples)
-
-
-def _judged(run: OpenRun, triples: list[tuple[int, int, int]]) -> dict[str, Any]:
-    rows = scored(run, triples)
+    rows = scored(
+        run,
+        [
+            (shelf.look_up(entities, p.head), shelf.look_up(relations, p.relation), shelf.look_up(entities, p.tail))
+            for p in parts
+        ],
+    )
     facts = ((row["head"]["name"], row["relation"]["name"], row["tail"]["name"]) for row in rows)
     strange = untrained(run.graph, (word for fact in facts for word in all_words(run.graph)(fact)))
     return {"run": run.name, "scores": rows, "untrained": [run.named(*one) for one in strange]}

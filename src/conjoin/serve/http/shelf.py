@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,10 +17,10 @@ import numpy as np
 from conjoin.errors import RunError, did_you_mean
 from conjoin.graph.graph import Graph, Ids, Vocabulary
 from conjoin.serve.calibration import FILE, read_calibration
-from conjoin.serve.http.asking import Answered, Asked, answer_together
+from conjoin.serve.http.asking import Asked, encoded_together, named
 from conjoin.serve.http.batching import Batcher
 from conjoin.serve.http.limits import Settings
-from conjoin.serve.http.replies import Refusal
+from conjoin.serve.http.replies import LargeReply, Refusal, in_pieces
 from conjoin.serve.http.watch import Watch
 from conjoin.serve.predictor import UNKNOWN, Predictor, open_run, reported_weights
 from conjoin.study.folder import RunFolder
@@ -33,7 +34,7 @@ class OpenRun:
     def __init__(self, name: str, folder: RunFolder, predictor: Predictor, *, weights: str, settings: Settings) -> None:
         self.name, self.folder, self.predictor, self.weights = name, folder, predictor, weights
         self._settings = settings
-        self.batcher: Batcher[Asked, Answered] = Batcher(self.answer)
+        self.batcher: Batcher[Asked, bytes] = Batcher(self.answer)
         self._watch = Watch()
         self._read: tuple[int, ...] | None = None
         self._reading = threading.Lock()
@@ -76,8 +77,9 @@ class OpenRun:
         """Do answers carry a probability?"""
         return self.up_to_date().calibration is not None
 
-    def answer(self, questions: list[Asked]) -> list[Answered]:
-        return answer_together(self.up_to_date(), questions)
+    def answer(self, questions: list[Asked]) -> list[bytes]:
+        """The answers to each question, as JSON."""
+        return encoded_together(self.up_to_date(), questions)
 
     def observed_by(self, watch: Watch) -> None:
         """Start a batcher whose sizes and times are counted."""
@@ -89,7 +91,9 @@ class OpenRun:
             seconds.observe(took)
 
         settings = self._settings
-        self.batcher = Batcher(self.answer, window=settings.window, most=settings.batch, observe=observe)
+        self.batcher = Batcher(
+            self.answer, window=settings.window, most=settings.batch, weight=attrgetter("k"), observe=observe
+        )
 
     @cached_property
     def degree(self) -> Ids:
@@ -102,7 +106,7 @@ class OpenRun:
         return np.argsort(-self.degree, kind="stable").astype(np.int64)
 
     def named(self, vocabulary: Vocabulary, i: int) -> dict[str, Any]:
-        return {"name": vocabulary.names[i], "label": vocabulary.label(i)}
+        return named(vocabulary, i)
 
     def entity(self, i: int) -> dict[str, Any]:
         return {**self.named(self.graph.entities, i), "degree": int(self.degree[i])}
@@ -171,9 +175,18 @@ class Shelf:
     async def find(self, vocabulary: Vocabulary, word: str) -> int:
         """The id of a name or a label. Only a name is looked up here, what may take long goes to a thread."""
         found = vocabulary.index.get(word)
-        return await self.in_thread(self._look_up, vocabulary, word) if found is None else found
+        return await self.in_thread(self.look_up, vocabulary, word) if found is None else found
 
-    def _look_up(self, vocabulary: Vocabulary, word: str) -> int:
+    async def large(self, content: Any) -> LargeReply:
+        """An answer that may be large, encoded where that holds up nobody."""
+        return await self.in_thread(lambda: LargeReply(in_pieces(content)))
+
+    def look_up(self, vocabulary: Vocabulary, word: str) -> int:
+        """The id of a name or a label; may take long where there is none of that name."""
+        found = vocabulary.index.get(word)
+        return self._by_label(vocabulary, word) if found is None else found
+
+    def _by_label(self, vocabulary: Vocabulary, word: str) -> int:
         matches = vocabulary.matching(word)
         if len(matches) == 1:
             return matches[0]
