@@ -4,28 +4,46 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from conjoin.serve.http import limits
 
 Name = Annotated[str, Field(min_length=1, max_length=limits.NAME)]
 RunName = Annotated[str | None, Field(max_length=limits.NAME, description="An open run; the first one by default.")]
 Most = Annotated[int, Field(ge=1, le=limits.K, description="How many answers.")]
-Candidates = Annotated[list[Name] | None, Field(max_length=limits.CANDIDATES, description="Rank only these.")]
+Candidates = Annotated[
+    list[Name] | None, Field(max_length=limits.CANDIDATES, fail_fast=True, description="Rank only these.")
+]
 Format = Literal["json", "binary"]
 
 
-class Wanted(BaseModel):
-    """A request."""
+class Strict(BaseModel):
+    """Fields of a request; others are refused.
+
+    Only the first error of a request is reported. Collecting all of them takes seconds where a hundred thousand fields
+    are wrong, and every other request waits meanwhile: hence this check, and lists that stop at their first error.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_unknown_field(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or len(given) <= len(cls.model_fields):
+            return given
+        known = {name: value for name, value in given.items() if name in cls.model_fields}
+        first = next(name for name in given if name not in cls.model_fields)
+        return {**known, first: given[first]}
+
+
+class Wanted(Strict):
+    """A request."""
+
     run: RunName = None
 
 
-class Part(BaseModel):
+class Part(Strict):
     """A part of a request."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class QuestionPart(Part):
@@ -52,7 +70,7 @@ class OneQuestion(Wanted):
 
 
 class ManyQuestions(Wanted):
-    questions: Annotated[list[QuestionPart], Field(min_length=1, max_length=limits.QUESTIONS)]
+    questions: Annotated[list[QuestionPart], Field(min_length=1, max_length=limits.QUESTIONS, fail_fast=True)]
     k: Most = 10
     only_new: bool = False
     candidates: Candidates = None
@@ -65,7 +83,7 @@ class OneTriple(Wanted):
 
 
 class ManyTriples(Wanted):
-    triples: Annotated[list[TriplePart], Field(min_length=1, max_length=limits.QUESTIONS)]
+    triples: Annotated[list[TriplePart], Field(min_length=1, max_length=limits.QUESTIONS, fail_fast=True)]
 
 
 class LikeThis(Wanted):
