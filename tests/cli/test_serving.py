@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -115,6 +115,78 @@ def _wait_until_closed(host: str | None, port: int | None) -> None:
     raise AssertionError("the service still takes connections")
 
 
+def full_pipe() -> tuple[int, int]:
+    """A pipe that takes no byte more; nobody reads it."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, b" " * 4096)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, b" ")
+    os.set_blocking(writing, True)
+    return reading, writing
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_service_answers_and_ends_though_nobody_reads_its_output(trained: Path, number: signal.Signals) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    reading, writing = full_pipe()
+    process = subprocess.Popen(command("serve", trained, "--port", port, "--json"), stdout=writing, stderr=writing)
+    try:
+        _wait_until_open(port)
+        for _ in range(20):
+            assert get(f"http://127.0.0.1:{port}/v1/runs")[0] == 200
+        process.send_signal(number)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait(60)
+        os.close(reading)
+        os.close(writing)
+
+
+def test_log_that_nobody_reads_does_not_stop_the_service(trained: Path) -> None:
+    process = subprocess.Popen(
+        command("serve", trained, "--port", 0, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        place = urlsplit(json.loads(process.stdout.readline())["url"])
+        request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with socket.create_connection((str(place.hostname), int(place.port or 0)), timeout=30) as connection:
+            for _ in range(600):  # some 120 kB of log: a pipe holds 64 KiB
+                connection.sendall(request)
+                answer = b""
+                while not answer.endswith(b"}"):
+                    part = connection.recv(65536)
+                    assert part
+                    answer += part
+        process.terminate()
+        time.sleep(0.1)
+        log = process.stderr.read().decode().splitlines()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait(60)
+        process.stdout.close()
+        process.stderr.close()
+    events = [json.loads(line)["event"] for line in log]
+    assert events == 600 * ["request"] + ["stopped"]
+
+
+def _wait_until_open(port: int) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the service does not listen")
+
+
 def test_other_addresses_need_a_token(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CONJOIN_TOKEN", raising=False)
     refused = conjoin("serve", trained, "--host", "0.0.0.0", "--port", 0)
@@ -146,6 +218,8 @@ def test_what_cannot_be_served_is_said(trained: Path, tmp_path: Path, monkeypatc
     monkeypatch.setenv("CONJOIN_TOKEN", TOKEN)
     foreign = conjoin("serve", trained, "--host", "203.0.113.9", "--port", 0)
     assert (foreign.code, "cannot listen" in foreign.err) == (2, True)
+    proxy = conjoin("serve", trained, "--port", 0, "--trusted-proxy", "proxy.example")
+    assert (proxy.code, "proxy.example" in proxy.err) == (2, True)
     unknown = conjoin("serve", trained, "--port", 0, "--map", "tsne")
     assert (unknown.code, "pca" in unknown.err) == (2, True)
 

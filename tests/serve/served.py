@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 from tests.cli.commands import TINY, conjoin, little_graph
 
 from conjoin.serve.app import create_app
@@ -54,13 +55,23 @@ def error_of(answer: Any) -> tuple[str, str]:
 
 
 @contextmanager
-def listening(run: Path, settings: Settings) -> Iterator[tuple[str, int]]:
+def listening(
+    run: Path, settings: Settings, *, shelf: Shelf | None = None, watch: Watch | None = None
+) -> Iterator[tuple[str, int]]:
     """A real server on a socket, in a thread."""
-    watch = Watch(io.StringIO())
+    seen = watch or Watch(io.StringIO())
+    app = create_app(shelf or open_shelf([run], settings=settings), settings, watch=seen)
+    with serving(app, settings, seen) as address:
+        yield address
+
+
+@contextmanager
+def serving(app: ASGIApp, settings: Settings, watch: Watch | None = None) -> Iterator[tuple[str, int]]:
+    """Any application on a socket, in a thread."""
     ready = threading.Event()
-    app = create_app(open_shelf([run], settings=settings), settings, watch=watch)
+    seen = watch or Watch(io.StringIO())
     with bind("127.0.0.1", 0) as place:
-        server = make_server(app, settings=settings, watch=watch, started=ready.set)
+        server = make_server(app, settings=settings, watch=seen, started=ready.set)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[place])))
         thread.start()
         assert ready.wait(20)
@@ -68,7 +79,7 @@ def listening(run: Path, settings: Settings) -> Iterator[tuple[str, int]]:
             yield place.getsockname()[:2]
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(60)
             assert not thread.is_alive()
 
 

@@ -281,7 +281,7 @@ def test_every_limit_is_on_the_page() -> None:
     }
     words |= {"QUESTIONS": "questions or triples in one request", "CANDIDATES": "candidates", "NODES": "nodes"}
     words |= {"FOUND": "names found", "MINED": "mined facts", "RELATIONS": "relations", "POINTS": "map"}
-    words |= {"SUPPORTS": "supports", "ITERATES": "iterates"}
+    words |= {"SUPPORTS": "supports", "ITERATES": "iterates", "HEADERS": "headers"}
     told = {name: f"{words[name]} {getattr(limits, name):,}" for name in words}
     assert {name for name, line in told.items() if not re.search(rf"\b{line}(?!,?\d)", section)} == set()
     on_their_own_lines = {"EDGES", "CLASSES", "SHORTEST_TOKEN"}

@@ -19,7 +19,7 @@ import pytest
 from tests.serve.served import exchange, listening, rest
 
 from conjoin.progress import Track
-from conjoin.serve.http import listen, reasons
+from conjoin.serve.http import reasons
 from conjoin.serve.http.limits import Settings
 from conjoin.serve.http.shelf import OpenRun, open_shelf
 
@@ -68,30 +68,21 @@ def test_who_does_not_read_the_answers_is_cut_off(run: Path) -> None:
         assert rest(connection).count(b"HTTP/1.1 200") < 1_000
 
 
-def test_a_crowd_is_told_and_who_is_there_already_goes_on(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listen, "CONNECTIONS", 2)
-    with listening(run, Settings()) as address:
-        there = [socket.create_connection(address, timeout=20) for _ in range(2)]
-        for connection in there:
-            connection.sendall(request("/healthz", close=False))
-            answer = b""
-            while not answer.endswith(b"}"):
-                answer += connection.recv(65536)
-            assert answer.startswith(b"HTTP/1.1 200")
-        head, _, body = exchange(address, request("/healthz")).partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 503")
-        assert b"retry-after: 1" in head.lower()
-        assert json.loads(body)["error"]["reason"] == "too many connections"
-        there[0].sendall(request("/healthz"))
-        assert rest(there[0]).startswith(b"HTTP/1.1 200")
-        for connection in there:
-            connection.close()
-
-
 @pytest.mark.slow
 def test_a_crowd_finds_files_enough(run: Path, tmp_path: Path) -> None:
     few = 256
-    command = [sys.executable, "-m", "conjoin", "serve", str(run), "--port", "0", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "conjoin",
+        "serve",
+        str(run),
+        "--port",
+        "0",
+        "--json",
+        "--connections-per-client",
+        "0",
+    ]
     limited = ["bash", "-c", f'ulimit -Sn {few}; exec "$@"', "serve", *command]
     log = tmp_path / "log.txt"
     with (

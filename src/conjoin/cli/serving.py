@@ -20,31 +20,57 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on. Any but loopback needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8311,
     token_file: Annotated[
-        Path | None, typer.Option(help="File with the bearer token; by default the variable CONJOIN_TOKEN.")
+        Path | None,
+        typer.Option(help="Ordinary file with the bearer token; by default the variable CONJOIN_TOKEN."),
     ] = None,
     allow_host: Annotated[list[str] | None, typer.Option(help="A name by which clients reach this machine.")] = None,
     allow_origin: Annotated[list[str] | None, typer.Option(help="Another site whose pages may ask.")] = None,
     studies: Annotated[Path | None, typer.Option(help="Folder whose study reports are shown.")] = None,
     map: Annotated[str, typer.Option(help="Layout of the map: pca, umap or pacmap; computed once and stored.")] = "pca",
-    rate: Annotated[float, typer.Option(min=0.1, help="Requests a second that one client may send.")] = 1000.0,
+    rate: Annotated[
+        float,
+        typer.Option(min=0.1, help="Requests a second that one client may send; those with a wrong token count too."),
+    ] = 1000.0,
     seconds: Annotated[float, typer.Option(min=0.1, help="Time limit of a request.")] = 30.0,
+    sending_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Time that a client has to send a request's head, and again its body.")
+    ] = 10.0,
+    connections: Annotated[int, typer.Option(min=1, help="Connections that may be open, of all clients.")] = 1000,
+    connections_per_client: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Connections of one client address. A further one closes the one that has waited longest for its "
+            "client. 0: no limit, for a proxy in front that has limits of its own.",
+        ),
+    ] = 128,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Proxy (address or network) whose X-Forwarded-For header names the client, for --rate and "
+            "--connections-per-client. The header is ignored from all others.",
+        ),
+    ] = None,
     batching: Annotated[bool, typer.Option(help="Score questions that arrive together together.")] = True,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
     """Serve runs over HTTP, with the explorer page.
 
-    Logs are JSON lines on standard error. Ctrl-C finishes what is under way and stops.
+    Logs are JSON lines on standard error; where nobody reads them, lines are dropped and counted. Ctrl-C finishes what
+    is under way and stops. /healthz and /readyz answer whatever the limits say, and without a token.
 
     \b
     conjoin serve runs/atlas
     conjoin serve runs/atlas runs/atlas-conj --port 9000
     CONJOIN_TOKEN=… conjoin serve runs/atlas --host 0.0.0.0 --allow-host kg.example.org
+    conjoin serve runs/atlas --trusted-proxy 127.0.0.1 --allow-host kg.example.org
     """
     from conjoin.errors import NotInstalled, UsageError
 
     try:
-        from conjoin.serve.http import doors, listen, page
+        from conjoin.serve.http import clients, doors, listen, page
         from conjoin.serve.http.limits import Settings
         from conjoin.serve.http.watch import Watch
     except ModuleNotFoundError as error:
@@ -65,10 +91,15 @@ def serve(
         studies=studies,
         map=map,
         seconds=seconds,
+        sending_seconds=sending_seconds,
+        connections=connections,
+        connections_per_client=connections_per_client,
+        proxies=tuple(trusted_proxy or ()),
         rate=rate,
         burst=max(2 * rate, 1.0),
         batch=256 if batching else 1,
     )
+    clients.Clients(settings.proxies)  # fails here, before anything slow begins
     with listen.bind(host, port) as listening:
         from conjoin.serve.app import create_app
         from conjoin.serve.http.layout import layout_of

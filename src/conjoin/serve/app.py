@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -28,6 +29,7 @@ from conjoin.serve.http.shelf import Shelf
 from conjoin.serve.http.watch import Watch
 
 DESCRIPTION = "Ask a trained knowledge-graph embedding with the names of the graph."
+VERSION = "/v1"
 ACCEPTED = "GET /openapi.json says what is accepted"
 PROBLEMS = {
     400: "Not a question",
@@ -41,6 +43,7 @@ PROBLEMS = {
     421: "Another host",
     422: "Outside the limits",
     429: "Too many requests",
+    431: "Too many headers",
     503: "Busy",
 }
 
@@ -67,16 +70,22 @@ def create_app(shelf: Shelf, settings: Settings | None = None, *, watch: Watch |
     )
     # The guard has checked the token by then: this only lets the description say that one is needed.
     token = [Depends(HTTPBearer(auto_error=False))] if chosen.token else []
+    posted: set[str] = set()
     for routes in (
         prediction_routes(shelf),
         reason_routes(shelf, seconds=chosen.seconds),
         browsing_routes(shelf, chosen),
     ):
-        app.include_router(routes, prefix="/v1", dependencies=token)
+        app.include_router(routes, prefix=VERSION, dependencies=token)
+        posted |= {
+            VERSION + route.path
+            for route in routes.routes
+            if isinstance(route, APIRoute) and "POST" in (route.methods or ())
+        }
     _add_health(app, seen, readiness)
     app.include_router(page_routes())
     _add_errors(app)
-    return Guard(app, settings=chosen, watch=seen)
+    return Guard(app, settings=chosen, watch=seen, takes_body=posted.__contains__)
 
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]

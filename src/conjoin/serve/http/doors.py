@@ -10,11 +10,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from conjoin.errors import UsageError
+from conjoin.files import proper
 from conjoin.serve.http.limits import SHORTEST_TOKEN, Settings
 from conjoin.serve.http.replies import Refusal
 
 TOKEN_VARIABLE = "CONJOIN_TOKEN"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LONGEST_TOKEN_FILE = 4096
+"""Bytes of a token file."""
 GUARDED = ("/v1", "/metrics", "/openapi.json")
 """What needs the token. The page itself holds nothing worth one."""
 
@@ -22,10 +25,7 @@ GUARDED = ("/v1", "/metrics", "/openapi.json")
 def read_token(file: Path | None) -> str | None:
     """The token from a file or from the environment; never from an argument, which every user of a machine can see."""
     if file is not None:
-        try:
-            token = file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"the token file {file} cannot be read: {error}") from error
+        token = _token_in(file)
         origin = str(file)
     else:
         token, origin = os.environ.get(TOKEN_VARIABLE, "").strip(), TOKEN_VARIABLE
@@ -37,6 +37,19 @@ def read_token(file: Path | None) -> str | None:
             'make one with `python -c "import secrets; print(secrets.token_urlsafe(32))"`'
         )
     return token
+
+
+def _token_in(file: Path) -> str:
+    """The text of a token file. A pipe or a device is refused before it is opened: it might never end."""
+    try:
+        if proper(file).st_size > LONGEST_TOKEN_FILE:
+            raise UsageError(
+                f"the token file {file} has more than {LONGEST_TOKEN_FILE} bytes. Give a file with the token alone."
+            )
+        with file.open("rb") as stream:
+            return stream.read(LONGEST_TOKEN_FILE).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the token file {file} cannot be read: {error}") from error
 
 
 def is_loopback(host: str) -> bool:

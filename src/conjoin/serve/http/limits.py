@@ -22,6 +22,8 @@ POINTS = 100_000
 CLASSES = 12
 SUPPORTS = 50
 ITERATES = 20
+HEADERS = 100
+"""Headers of a request. Parsing thousands of short ones would hold up all other connections."""
 
 SHORTEST_TOKEN = 16
 
@@ -30,8 +32,20 @@ SHORTEST_TOKEN = 16
 class Settings:
     """How one service runs.
 
+    `token` is the bearer token, None where clients need none.
     `hosts` are the names that a Host header may carry beside loopback names, or beside addresses where a token is set.
-    `rate` is requests a second per client, `burst` how many may come at once; `at_once` bounds the requests under way.
+    `origins` are the other sites whose pages may ask.
+    `studies` is the folder whose reports are shown, `map` the layout of the map.
+    `body` is the size of a request's body in bytes.
+    `seconds` is the time limit of a request, from its last byte to the first byte of its answer.
+    `sending_seconds` is the time that a client has to send a head, and again to send a body. The clock does not start
+    again when a byte comes. It is also the interval in which a client must read a minimum of its answer.
+    `idle_seconds` is how long a connection may stay open between two requests.
+    `rate` is requests a second per client, `burst` how many may come at once; `at_once` bounds the requests whose body
+    has come and whose answer is not there yet.
+    `connections` bounds all connections; `connections_per_client` bounds the connections of one client, and its
+    requests at once where a trusted proxy sends them; 0 switches the limit per client off.
+    `proxies` are addresses or networks of proxies whose X-Forwarded-For header names the client.
     `window` is how long a first question waits for company, `batch` how many are scored together: 1 switches it off.
     """
 
@@ -43,9 +57,13 @@ class Settings:
     body: int = 1 << 20
     seconds: float = 30.0
     sending_seconds: float = 10.0
+    idle_seconds: float = 30.0
     rate: float = 1_000.0
     burst: float = 2_000.0
     at_once: int = 512
+    connections: int = 1_000
+    connections_per_client: int = 128
+    proxies: tuple[str, ...] = ()
     window: float = 0.001
     batch: int = 256
 

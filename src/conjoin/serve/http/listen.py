@@ -1,35 +1,40 @@
-"""Listening: a socket, a server that ends politely, and connections that do not wait for ever."""
+"""Listening: a socket, a server that ends politely, and a log that holds up nobody."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
-import resource
+import math
 import signal
 import socket
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TextIO
 
-import h11
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from conjoin.errors import UsageError
+from conjoin.serve.http.clients import Clients
+from conjoin.serve.http.connections import RESERVE, Connections
 from conjoin.serve.http.limits import Settings
-from conjoin.serve.http.replies import encoded, problem
+from conjoin.serve.http.log_writer import LogWriter
+from conjoin.serve.http.protocol import LARGEST_HEAD, timed_protocol
 from conjoin.serve.http.watch import Watch
 
-LARGEST_HEAD = 64 << 10
-"""Bytes of a request's first line and headers."""
-IDLE_SECONDS = 30
-LINGER_SECONDS = 0.5
-CONNECTIONS = 1_000
 BACKLOG = 256
-"""Connections that are taken at once; as many are told that there are too many, any further ones are closed."""
-FILES = CONNECTIONS + 2 * BACKLOG + 64
-"""Open files: where there are fewer, asyncio fills the log with the connections that it cannot take."""
-MALFORMED = encoded(problem("this is not well-formed HTTP", "send an HTTP/1.1 request with one Host and one length"))
-CROWDED = encoded(problem("too many connections", "close those that are not needed, and try again"))
+"""Connections that the system takes before the service looks at them, and that asyncio accepts at once."""
+OTHER_FILES = 64
+"""Open files of the service beside its connections."""
+FEWEST_CONNECTIONS = 16
+FLUSH_SECONDS = 2.0
+"""How long the end of the service waits for someone to read its last lines."""
+SWITCH_SECONDS = 0.001
+"""How long a thread that computes may keep the interpreter from the thread that answers; Python's default is 5 ms."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -51,16 +56,27 @@ def serve(
     app: ASGIApp, listening: socket.socket, *, settings: Settings, watch: Watch, started: Callable[[], None]
 ) -> None:
     """Answer until SIGINT or SIGTERM; then finish what is under way, within the time that a request has."""
-    server = make_server(app, settings=settings, watch=watch, started=started)
-    _allow_files(watch)
-    # uvicorn raises the signal again once it is done: by then there is nothing left to stop.
-    kept = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        asyncio.run(server.serve(sockets=[listening]))
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
-    watch.log("stopped")
+
+    def ready() -> None:
+        gc.collect()
+        gc.freeze()  # graphs and libraries stay: looking through them again and again would hold up all threads
+        started()
+
+    with _unblocked(watch):
+        allowed = _connections_allowed(settings.connections, watch)
+        server = make_server(app, settings=replace(settings, connections=allowed), watch=watch, started=ready)
+        # uvicorn raises the signal again once it is done: by then there is nothing left to stop.
+        kept = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+        switch = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        try:
+            asyncio.run(server.serve(sockets=[listening]))
+        finally:
+            sys.setswitchinterval(switch)
+            gc.unfreeze()
+            for number, handler in kept.items():
+                signal.signal(number, handler)
+        watch.log("stopped")
 
 
 def make_server(app: ASGIApp, *, settings: Settings, watch: Watch, started: Callable[[], None]) -> uvicorn.Server:
@@ -70,6 +86,7 @@ def make_server(app: ASGIApp, *, settings: Settings, watch: Watch, started: Call
     logger.propagate = False
     config = uvicorn.Config(
         app,
+        loop="asyncio",
         log_config=None,
         log_level="warning",
         access_log=False,
@@ -78,21 +95,74 @@ def make_server(app: ASGIApp, *, settings: Settings, watch: Watch, started: Call
         proxy_headers=False,
         lifespan="on",
         ws="none",
-        http=_patient(settings.sending_seconds),
+        http=timed_protocol(
+            settings=settings,
+            clients=Clients(settings.proxies),
+            connections=Connections(settings.connections, settings.connections_per_client),
+            watch=watch,
+        ),
         h11_max_incomplete_event_size=LARGEST_HEAD,
-        timeout_keep_alive=IDLE_SECONDS,
+        timeout_keep_alive=math.ceil(settings.idle_seconds) + 1,  # the protocol's own timer comes first
         timeout_graceful_shutdown=round(settings.seconds) + 5,
     )
     return _Server(config, started)
 
 
-def _allow_files(watch: Watch) -> None:
+def _connections_allowed(wanted: int, watch: Watch) -> int:
+    """Raise the limit on open files as far as possible. How many connections it allows, at most as many as wanted.
+
+    Without files asyncio cannot accept: then those who are there already lock out all others.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return wanted
+    beside = RESERVE + BACKLOG + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < FILES:
-        allowed = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-        if allowed < FILES:
-            watch.log("files", level="warning", message=f"{allowed} open files are few: allow {FILES} (ulimit -n)")
+    needed = wanted + beside
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed == needed:
+        return wanted
+    connections = max(allowed - beside, FEWEST_CONNECTIONS)
+    message = f"{allowed} open files allow {connections} connections; allow {needed} files (ulimit -n) for {wanted}"
+    watch.log("files", level="warning", message=message)
+    return connections
+
+
+@contextmanager
+def _unblocked(watch: Watch) -> Iterator[None]:
+    """Let everything that this process writes go through queues: a pipe that nobody reads stops nothing.
+
+    Libraries write to the streams too: warnings, exceptions in threads, asyncio's own log.
+    """
+    kept = sys.stdout, sys.stderr
+    writers: list[LogWriter] = []
+
+    def through(stream: TextIO, **options: Any) -> Any:
+        try:
+            stream.flush()
+            writers.append(LogWriter(stream.fileno(), **options))
+        except (AttributeError, OSError, ValueError):  # not a file of the system, or none at all
+            return stream
+        return writers[-1]
+
+    sys.stdout = through(sys.stdout)
+    sys.stderr = through(sys.stderr, lost=watch.lost_lines.inc, notice=watch.notice_of_loss)
+    logging.captureWarnings(True)
+    lines = _Lines(watch)
+    logging.getLogger().addHandler(lines)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(lines)
+        logging.captureWarnings(False)
+        sys.stdout, sys.stderr = kept
+        until = time.monotonic() + FLUSH_SECONDS
+        for writer in writers:
+            writer.close(max(until - time.monotonic(), 0.0))
 
 
 class _Server(uvicorn.Server):
@@ -106,96 +176,13 @@ class _Server(uvicorn.Server):
             self._says_started()
 
 
-def _patient(seconds: float) -> type[H11Protocol]:
-    """HTTP whose connections end when a head does not come, or an answer is not read on, within so many seconds."""
-
-    class Patient(H11Protocol):
-        _waiting: asyncio.TimerHandle | None = None
-        _reading: asyncio.TimerHandle | None = None
-        _unread = 0
-        _ending = False
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            if len(self.connections) > CONNECTIONS + BACKLOG:
-                transport.abort()
-            elif len(self.connections) > CONNECTIONS:
-                self.logger.warning("too many connections")
-                self._refuse(503, CROWDED, ("retry-after", "1"))
-            else:
-                self._watch_head()
-
-        def data_received(self, data: bytes) -> None:
-            if not self._ending:
-                super().data_received(data)
-                self._watch_head()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_watching()
-            if self._reading is not None:
-                self._reading.cancel()
-            super().connection_lost(exc)
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._watch_head()
-
-        def send_400_response(self, msg: str) -> None:
-            del msg
-            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                self._refuse(400, MALFORMED)
-            else:
-                self.transport.close()
-
-        def _refuse(self, status: int, reason: bytes, *more: tuple[str, str]) -> None:
-            headers = [("content-type", "application/json"), ("connection", "close"), *more]
-            for event in (h11.Response(status_code=status, headers=headers), h11.Data(reason), h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event) or b"")
-            # Closed at once, what the client still sends would make the system throw the answer away.
-            self._ending = True
-            self.transport.write_eof()
-            self.loop.call_later(LINGER_SECONDS, self.transport.close)
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            if self._reading is None:
-                self._watch_reader()
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._unread = 0
-
-        def _watch_reader(self) -> None:
-            """Cut a connection whose answer is not read on: uvicorn would hold it, and what it has to send."""
-            unread, self._reading = self.transport.get_write_buffer_size(), None
-            if unread and unread == self._unread:
-                self.transport.abort()
-            elif unread:
-                self._reading = self.loop.call_later(seconds, self._watch_reader)
-            self._unread = unread
-
-        def _watch_head(self) -> None:
-            """The clock runs while part of a head is there, and from the start until the first head is."""
-            expected = self.conn.their_state is h11.IDLE and (self.cycle is None or bool(self.conn.trailing_data[0]))
-            if expected and self._waiting is None:
-                self._waiting = self.loop.call_later(seconds, self.transport.close)
-            elif not expected:
-                self._stop_watching()
-
-        def _stop_watching(self) -> None:
-            if self._waiting is not None:
-                self._waiting.cancel()
-                self._waiting = None
-
-    return Patient
-
-
 class _Lines(logging.Handler):
-    """What uvicorn says, as lines of our log."""
+    """What libraries log, as lines of our log."""
 
     def __init__(self, watch: Watch) -> None:
-        super().__init__()
+        super().__init__(logging.WARNING)
         self._watch = watch
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._watch.log("server", level=record.levelname.lower(), message=record.getMessage())
+        trace = {"trace": logging.Formatter().formatException(record.exc_info)} if record.exc_info else {}
+        self._watch.log("server", level=record.levelname.lower(), message=record.getMessage(), **trace)

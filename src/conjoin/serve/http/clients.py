@@ -1,0 +1,83 @@
+"""Which client sent a request: the name under which its requests and connections are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from conjoin.errors import UsageError
+
+FORWARDED = b"x-forwarded-for"
+HOPS = 32
+"""Addresses of a forwarded header that are looked at, from the last one backwards."""
+PREFIX = 64
+"""Bits of an IPv6 address that name a client: the rest is usually the client's own to choose."""
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+class Clients:
+    """Names clients by address. A forwarded address counts only where the peer is a proxy that the operator trusts."""
+
+    def __init__(self, proxies: tuple[str, ...] = ()) -> None:
+        self._proxies = [_network(proxy) for proxy in proxies]
+
+    def is_proxy(self, peer: str) -> bool:
+        """Is this address one of the trusted proxies?"""
+        address = _address(peer)
+        return address is not None and self._trusts(address)
+
+    def of_peer(self, peer: str) -> str:
+        """The client behind an address: the address itself, for IPv6 its network of 64 bits."""
+        address = _address(peer)
+        return peer if address is None else _name(address)
+
+    def of_request(self, peer: str, headers: Mapping[bytes, bytes]) -> str:
+        """The client behind a request.
+
+        A proxy appends the address that it sees to the header. So the last address that is not a trusted proxy is the
+        client; everything before it was written by the client and proves nothing.
+        """
+        address = _address(peer)
+        if address is None or not self._proxies or not self._trusts(address):
+            return self.of_peer(peer)
+        for text in headers.get(FORWARDED, b"").decode("latin-1").split(",")[: -HOPS - 1 : -1]:
+            forwarded = _address(text.strip())
+            if forwarded is None:
+                break
+            if not self._trusts(forwarded):
+                return _name(forwarded)
+        return _name(address)
+
+    def _trusts(self, address: Address) -> bool:
+        return any(address in network for network in self._proxies)
+
+
+def _network(text: str) -> Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{text!r} is not the address of a proxy ({error}). Give an address such as 10.0.0.7 or a network such as "
+            "10.0.0.0/24."
+        ) from error
+
+
+def _address(text: str) -> Address | None:
+    """The address in a text, with or without brackets, zone or port; None where there is none."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        found = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+
+
+def _name(address: Address) -> str:
+    if isinstance(address, IPv6Address) and not address.is_loopback:
+        return str(ip_network((address, PREFIX), strict=False))
+    return str(address)
