@@ -22,6 +22,7 @@ TITLES = {
     "fuzz": "Inputs from fuzzing",
     "graphs": "Odd but valid graphs, from file to answer",
     "attack": "A service under attack",
+    "lockout": "A service that clients try to lock out, beyond its limits",
     "soak": "A service under load",
 }
 

@@ -65,6 +65,12 @@ def _attack(place: Path) -> Counts:
     return attacked(_served(place), requests=5_000, slow=300)
 
 
+def _lockout(place: Path) -> Counts:
+    from torture.lockout import lock_out
+
+    return lock_out(_served(place))
+
+
 def _soak(place: Path) -> Counts:
     from torture.service import soak
 
@@ -90,6 +96,7 @@ PARTS: dict[str, Callable[[Path], Counts]] = {
     "fuzz": _fuzz,
     "graphs": _graphs,
     "attack": _attack,
+    "lockout": _lockout,
     "soak": _soak,
 }
 

@@ -13,7 +13,7 @@ from torture.counts import record_short
 from torture.kinds import KINDS, kind_of, specimens
 from torture.processes import conjoin
 
-from torture import corruption, graphs, kills, power, service, storage
+from torture import corruption, graphs, kills, lockout, power, service, storage
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +113,13 @@ def test_a_service_under_attack(made: Path) -> None:
     counts = service.attacked(made / "run", requests=1_000, slow=30)
     steady = {key: value for key, value in counts.items() if "MiB" not in key and "of them" not in key}
     record_short("attack", steady)
+
+
+@pytest.mark.slow
+def test_a_service_that_clients_try_to_lock_out(made: Path) -> None:
+    limits = ("--connections", "40", "--connections-per-client", "16", "--sending-seconds", "1")
+    counts = lockout.lock_out(made / "run", lockout.Size(refused=80, slow=60, idle=90, options=limits))
+    record_short("lockout", counts, but=("connections open at the end",))
 
 
 @pytest.mark.slow
