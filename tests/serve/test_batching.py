@@ -17,6 +17,7 @@ from tests.serve.served import little_run
 import conjoin
 from conjoin.serve.http.asking import Asked, answer_together
 from conjoin.serve.http.batching import Batcher
+from conjoin.serve.http.replies import encoded, in_pieces, joined
 from conjoin.serve.predictor import Predictor
 
 Answer = TypeVar("Answer")
@@ -111,6 +112,47 @@ def test_a_batch_has_a_largest_size_and_one_switches_it_off() -> None:
 
         assert in_a_loop(scenario()) == [0, 2, 4, 6, 8, 10, 12]
         assert max(map(len, work.batches)) == most
+
+
+def test_small_request_does_not_wait_for_all_of_a_large_one() -> None:
+    work = Recording(held=True)
+
+    async def scenario() -> None:
+        batcher = Batcher(work, window=0.0, most=4)
+        large = asyncio.ensure_future(batcher.submit(list(range(20))))
+        await asyncio.to_thread(work.begun.wait)
+        small = asyncio.ensure_future(batcher.submit([100]))
+        await asyncio.sleep(0.01)
+        work.free.set()
+        assert await small == [200]
+        assert await large == [2 * number for number in range(20)]
+        await batcher.close()
+
+    in_a_loop(scenario())
+    assert 100 in work.batches[1]
+
+
+def test_a_batch_has_a_largest_weight() -> None:
+    work = Recording()
+
+    async def scenario() -> list[int]:
+        batcher = Batcher(work, weight=lambda number: number, heaviest=10)
+        found = await batcher.submit([3, 3, 3, 3, 50, 1, 9, 1])
+        await batcher.close()
+        return found
+
+    assert in_a_loop(scenario()) == [6, 6, 6, 6, 100, 2, 18, 2]
+    assert work.batches == [[3, 3, 3], [3], [50], [1, 9], [1]]
+
+
+def test_large_answers_are_the_same_in_pieces() -> None:
+    names = ["é", "\ud800", 'a"b', ""] * 400
+    for content in ({"a": names, "b": {"c": [], "d": {}}, "e": 1.5}, names, [], {}, None, [[1, 2]] * 1200):
+        assert b"".join(in_pieces(content)) == encoded(content)
+        assert b"".join(joined(in_pieces(content))) == encoded(content)
+    parts = joined(in_pieces(names * 100))
+    assert len(parts) > 1
+    assert joined([]) == [b""]
 
 
 def test_one_bad_item_does_not_spoil_the_others() -> None:

@@ -12,20 +12,40 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Observe = Callable[[int, float], None]
-Pair = tuple[Item, "asyncio.Future[Result]"]
-
-
 HEAVIEST = 16_384
 """Weight of a batch: the answers that its questions ask for. Bounds its memory and the wait of other requests."""
 
 
 def _one(_: object) -> int:
     return 1
+
+
+class _Request(Generic[Item, Result]):
+    """The items of one submission. One future for all of them: a thousand would keep the loop busy."""
+
+    def __init__(self, items: Sequence[Item], done: asyncio.Future[list[Result]]) -> None:
+        self.items, self.done = items, done
+        self.results: list[Result | None] = [None] * len(items)
+        self.next = 0
+        self.left = len(items)
+
+    def put(self, place: int, result: Result) -> None:
+        self.results[place] = result
+        self.left -= 1
+        if not self.left and not self.done.done():
+            self.done.set_result(cast("list[Result]", self.results))
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+Place = tuple[_Request[Item, Result], int]
 
 
 class Batcher(Generic[Item, Result]):
@@ -46,23 +66,20 @@ class Batcher(Generic[Item, Result]):
     ) -> None:
         self._answer, self._window, self._most = answer, window, most
         self._weight, self._heaviest, self._observe = weight, heaviest, observe
-        self._waiting: deque[deque[Pair[Item, Result]]] = deque()
+        self._waiting: deque[_Request[Item, Result]] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="scoring")
 
     async def submit(self, items: Sequence[Item]) -> list[Result]:
         """The results of these items; they may share a batch with others' items."""
+        if not items:
+            return []
         loop = asyncio.get_running_loop()
-        futures = [loop.create_future() for _ in items]
-        if items:
-            self._waiting.append(deque(zip(items, futures, strict=True)))
-        if self._waiting and self._worker is None:
+        done: asyncio.Future[list[Result]] = loop.create_future()
+        self._waiting.append(_Request(items, done))
+        if self._worker is None:
             self._worker = loop.create_task(self._work())
-        try:
-            return list(await asyncio.gather(*futures))
-        finally:
-            for future in futures:
-                future.cancel()
+        return await done
 
     async def close(self) -> None:
         """Finish what waits, then stop the thread."""
@@ -80,39 +97,39 @@ class Batcher(Generic[Item, Result]):
         finally:
             self._worker = None
 
-    def _next(self) -> list[Pair[Item, Result]]:
-        """One item of each request in turn, until the batch is full; items that nobody waits for are left out."""
-        batch: list[Pair[Item, Result]] = []
+    def _next(self) -> list[Place[Item, Result]]:
+        """One item of each request in turn, until the batch is full; requests that nobody waits for are left out."""
+        batch: list[Place[Item, Result]] = []
         weight = 0
         while self._waiting and len(batch) < self._most:
-            items = self._waiting.popleft()
-            while items and items[0][1].done():
-                items.popleft()
-            if not items:
+            request = self._waiting.popleft()
+            if request.done.done():
                 continue
-            weight += self._weight(items[0][0])
+            weight += self._weight(request.items[request.next])
             if batch and weight > self._heaviest:
-                self._waiting.appendleft(items)
+                self._waiting.appendleft(request)
                 break
-            batch.append(items.popleft())
-            if items:
-                self._waiting.append(items)
+            batch.append((request, request.next))
+            request.next += 1
+            if request.next < len(request.items):
+                self._waiting.append(request)
         return batch
 
-    async def _score(self, batch: list[Pair[Item, Result]]) -> None:
+    async def _score(self, batch: list[Place[Item, Result]]) -> None:
         loop = asyncio.get_running_loop()
         began = time.perf_counter()
+        items = [request.items[place] for request, place in batch]
         try:
-            results = await loop.run_in_executor(self._thread, self._answer, [item for item, _ in batch])
+            results = await loop.run_in_executor(self._thread, self._answer, items)
         except Exception as error:
             if len(batch) > 1:  # one bad item must not spoil the others
-                for pair in batch:
-                    await self._score([pair])
-            elif not batch[0][1].done():
-                batch[0][1].set_exception(error)
+                for one in batch:
+                    if not one[0].done.done():
+                        await self._score([one])
+            else:
+                batch[0][0].fail(error)
             return
         if self._observe is not None:
             self._observe(len(batch), time.perf_counter() - began)
-        for (_, future), result in zip(batch, results, strict=True):
-            if not future.done():
-                future.set_result(result)
+        for (request, place), result in zip(batch, results, strict=True):
+            request.put(place, result)

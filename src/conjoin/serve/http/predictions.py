@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query
@@ -39,8 +40,7 @@ def prediction_routes(shelf: Shelf) -> APIRouter:
         run = shelf[wanted.run]
         results = await _asked(shelf, run, wanted.questions, wanted)
         seconds = encoded({"run": run.name, "seconds": time.perf_counter() - began})
-        pieces = [seconds[:-1], b',"results":[', *between(results), b"]}"]
-        return await shelf.in_thread(LargeReply, pieces)
+        return await shelf.encode(LargeReply, chain([seconds[:-1], b',"results":['], between(results), [b"]}"]))
 
     @router.get("/score", response_model=shapes.Scores, summary="Score one fact")
     async def score(wanted: Annotated[shapes.OneTriple, Query()]) -> Reply:
@@ -82,7 +82,7 @@ class _NotThere(Exception):
 
 async def _asked(
     shelf: Shelf, run: OpenRun, parts: list[shapes.QuestionPart], wanted: shapes.OneQuestion | shapes.ManyQuestions
-) -> list[bytes]:
+) -> Iterator[bytes]:
     """The questions with their answers, each as one JSON object, from one submission."""
     if len(parts) * wanted.k > limits.ANSWERS:
         raise Refusal(422, f"{len(parts)} questions with k = {wanted.k} are more than {limits.ANSWERS} answers")
@@ -91,9 +91,9 @@ async def _asked(
             raise _NotThere
         prepared = _prepared(_in_index, run, parts, wanted)
     except _NotThere:  # many names, or labels, take longer than others should wait
-        prepared = await shelf.in_thread(_prepared, shelf.look_up, run, parts, wanted)
+        prepared = await shelf.encode(_prepared, shelf.look_up, run, parts, wanted)
     answered = await run.batcher.submit(prepared.questions)
-    return [b"%b,%b}" % pair for pair in zip(prepared.about, answered, strict=True)]
+    return map(b"%b,%b}".__mod__, zip(prepared.about, answered, strict=True))
 
 
 def _prepared(

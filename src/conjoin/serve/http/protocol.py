@@ -107,7 +107,7 @@ class TimedProtocol(H11Protocol):
         self._real = transport
         with suppress(AttributeError):  # asyncio's own transports read 256 KiB at once
             transport.max_size = READ  # type: ignore[attr-defined]
-        with suppress(OSError):  # asyncio does this only for sockets that name their protocol
+        with suppress(AttributeError, OSError):  # asyncio does this only for sockets that name their protocol
             # Head and body of an answer are two writes: without this the second one waits 40 ms for the client's word.
             transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._bytes = _Transport(transport, self)

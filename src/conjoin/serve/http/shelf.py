@@ -142,6 +142,7 @@ class Shelf:
         self.runs = {run.name: run for run in runs}
         self._owners = {vocabulary: run for run in runs for vocabulary in (run.graph.entities, run.graph.relations)}
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="answering")
+        self._encoding = ThreadPoolExecutor(1, thread_name_prefix="encoding")
         self._kept: dict[tuple[str, str], asyncio.Future[Any]] = {}
 
     def __getitem__(self, name: str | None) -> OpenRun:
@@ -155,6 +156,10 @@ class Shelf:
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run slow work where it does not hold up other requests."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+    async def encode(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run work that is all Python, one after the other: more threads would only take the interpreter in turns."""
+        return await asyncio.get_running_loop().run_in_executor(self._encoding, work, *arguments)
 
     async def once(self, run: OpenRun, what: str, work: Callable[[OpenRun], T]) -> T:
         """Compute something about a run the first time it is wanted; those who want it meanwhile wait.
@@ -179,7 +184,7 @@ class Shelf:
 
     async def large(self, content: Any) -> LargeReply:
         """An answer that may be large, encoded where that holds up nobody."""
-        return await self.in_thread(lambda: LargeReply(in_pieces(content)))
+        return await self.encode(lambda: LargeReply(in_pieces(content)))
 
     def look_up(self, vocabulary: Vocabulary, word: str) -> int:
         """The id of a name or a label; may take long where there is none of that name."""
@@ -205,6 +210,7 @@ class Shelf:
         for run in self.runs.values():
             await run.batcher.close()
         self._threads.shutdown(cancel_futures=True)
+        self._encoding.shutdown(cancel_futures=True)
 
 
 _SEARCH = {"entity": "entities", "relation": "relations"}
