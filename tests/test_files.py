@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
+import socket
+import stat
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conjoin.errors import RunError
-from conjoin.files import making, read_json, read_sealed, replacing, sha256_of, write_json, write_sealed
+from conjoin.files import (
+    making,
+    open_regular,
+    parse_json,
+    proper,
+    read_json,
+    read_limited,
+    read_sealed,
+    replacing,
+    sha256_of,
+    write_json,
+    write_sealed,
+)
 
 VALUE = {"mrr": 0.4932, "tiny": 1e-05, "name": "Zürich ★", "files": {"a": None, "b": [1, True]}, "epochs": 20}
 KEYS = st.text(max_size=8).filter(lambda key: key != "sha256")
@@ -130,13 +146,77 @@ def test_checksum_of_bytes(tmp_path: Path) -> None:
     assert sha256_of(path) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
-def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
+def test_pipes_devices_sockets_and_folders_are_refused(tmp_path: Path) -> None:
     """A pipe would be waited for, a device read until the memory is full."""
-    pipe, endless = tmp_path / "pipe", tmp_path / "endless"
+    pipe, endless, listening = tmp_path / "pipe", tmp_path / "endless", tmp_path / "socket"
     os.mkfifo(pipe)
     endless.symlink_to("/dev/zero")
-    for path in (pipe, endless, tmp_path):
-        with pytest.raises(RunError, match="not an ordinary file"):
-            read_json(path)
-        with pytest.raises(OSError, match="not an ordinary file"):
-            sha256_of(path)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(listening))
+    for path in (pipe, endless, listening, tmp_path):
+        for read in (read_json, read_sealed):
+            with pytest.raises(RunError, match=re.escape(str(path))):
+                read(path)
+        for refuse in (sha256_of, proper, open_regular):
+            with pytest.raises(OSError) as refused:  # noqa: PT011
+                refuse(path)
+            assert refused.value.errno in (errno.EINVAL, errno.EISDIR)
+
+
+def test_links_to_regular_files_are_followed(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", VALUE)
+    (tmp_path / "link.json").symlink_to(tmp_path / "a.json")
+    assert read_json(tmp_path / "link.json") == VALUE
+
+
+def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at a path and its opening another process may put a pipe there."""
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr("conjoin.files.proper", lambda path: path.stat())
+    with pytest.raises(OSError, match="named pipe"):
+        open_regular(tmp_path / "pipe")
+
+
+def test_devices_and_pipes_are_not_replaced(tmp_path: Path) -> None:
+    """As root, a file renamed to /dev/null would take its place."""
+    os.mkfifo(tmp_path / "pipe")
+
+    def write() -> None:
+        with replacing(tmp_path / "pipe") as aside:
+            aside.write_text("new")
+
+    with pytest.raises(OSError, match="named pipe"):
+        write()
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_files_beyond_the_limit_are_refused_whatever_size_they_claim(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 10)
+    assert read_limited(path, 10) == b"x" * 10
+    with pytest.raises(OSError) as refused:  # noqa: PT011
+        read_limited(path, 9)
+    assert refused.value.errno == errno.EFBIG
+    status = Path("/proc/self/status")
+    assert not status.stat().st_size, "the system claims that the file is empty"
+    with pytest.raises(OSError) as refused:  # noqa: PT011
+        read_limited(status, 9)
+    assert refused.value.errno == errno.EFBIG
+
+
+@pytest.mark.parametrize("content", [b"[" * 65 + b"]" * 65, b'{"a":' * 65 + b"0" + b"}" * 65])
+def test_json_that_is_nested_too_deep_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(RunError, match="64 levels"):
+        read_json(tmp_path / "a.json")
+    (tmp_path / "a.json").write_bytes(b"[" * 64 + b"]" * 64)
+    read_json(tmp_path / "a.json")
+
+
+def test_json_of_too_many_values_is_refused() -> None:
+    """Two bytes of a file can take sixty of memory."""
+    assert parse_json(b"[" + b"0," * 1000 + b"0]") == [0] * 1001
+    with pytest.raises(ValueError, match="4,000,000 values"):
+        parse_json(b"[" + b"[]," * 4_000_000 + b"[]]")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+COMPARED = 200
+"""Characters of a word that is compared with known ones, and that a message repeats."""
+
 
 class ConjoinError(Exception):
     """The base of all errors of this package: something failed while working on valid input, exit code 1.
@@ -75,11 +78,13 @@ class NotInstalled(UsageError):
 def did_you_mean(word: str, choices: Iterable[str], *, shown: int = 3) -> str:
     """The closest of `choices` as a sentence to append to a message, or nothing when none is close.
 
-    Choices that end like the word come first: `depends` may stand for http://example.org/depends.
+    Choices that end like the word come first: `depends` may stand for http://example.org/depends. Words and choices of
+    more than 200 characters are left out: comparing two of them takes the product of their lengths.
     """
     folded: dict[str, str] = {}
-    for choice in choices:
-        folded.setdefault(choice.casefold(), choice)
+    for choice in choices if len(word) <= COMPARED else ():
+        if len(choice) <= COMPARED:
+            folded.setdefault(choice.casefold(), choice)
     ends = tuple(f"{mark}{word.casefold()}" for mark in "/#:")
     ending = [name for name in folded if word and name.endswith(ends)]
     close = ending[:shown] or difflib.get_close_matches(word.casefold(), folded, n=shown, cutoff=0.6)
@@ -91,4 +96,5 @@ def unknown(
 ) -> UnknownName:
     """The error for a name that is not among `choices`, with suggestions and the way out."""
     meant = did_you_mean(word, choices) or f" {if_none_is_close}".rstrip()
-    return UnknownName(f"unknown {kind} {word!r}.{meant} {way_out}".rstrip())
+    told = word if len(word) <= COMPARED else word[:COMPARED] + "…"
+    return UnknownName(f"unknown {kind} {told!r}.{meant} {way_out}".rstrip())

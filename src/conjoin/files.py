@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from conjoin import limits
 from conjoin.errors import RunError
 
 SEAL = "sha256"
-LARGEST = 1 << 28
-"""Bytes of JSON that are read at most: reading takes many times as much memory."""
+KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to; on leaving it is synced to disk and takes the place of `path`, on an error it vanishes."""
+    """A path to write to; on leaving it is synced to disk and takes the place of `path`, on an error it vanishes.
+
+    A `path` that exists must be a regular file: replacing /dev/null by a file would break the system.
+    """
+    with suppress(FileNotFoundError):
+        proper(path)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield aside
@@ -73,22 +84,95 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def proper(path: Path) -> os.stat_result:
-    """What the system says about a file; an error unless it is an ordinary one, for a pipe or a device has no end."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is not an ordinary file", str(path))
-    return found
+    """The status of a regular file, links followed. An OSError for anything else: a pipe or a device may have no end.
+
+    Nothing is opened: opening a pipe waits for its other end, and opening a device may do something.
+    """
+    return _regular(path.stat(), path)
 
 
-def read_json(path: Path) -> Any:
-    """The inverse of `write_json`."""
+def _regular(found: os.stat_result, path: Path) -> os.stat_result:
+    if stat.S_ISREG(found.st_mode):
+        return found
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder, and a file is expected", str(path))
+    kind = next((kind for test, kind in KINDS if test(found.st_mode)), "a special file")
+    raise OSError(
+        errno.EINVAL, f"it is {kind}. Only regular files are read: save the content to a file first", str(path)
+    )
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a regular file for reading bytes; an OSError for anything else, which is not opened and never waited for."""
+    proper(path)
+    stream = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
     try:
-        if proper(path).st_size > LARGEST:
-            raise RunError(f"{path} is damaged: no such file is larger than {LARGEST >> 20} MiB; delete it")
-        return json.loads(path.read_text(encoding="utf-8"))
+        _regular(os.fstat(stream.fileno()), path)
+    except BaseException:
+        stream.close()
+        raise
+    return stream
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Where a pipe has taken the place of the file since it was looked at, opening it must not wait."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def read_limited(path: Path, limit: int) -> bytes:
+    """The content of a regular file; an OSError where it has more than `limit` bytes, whatever size it claims."""
+    with open_regular(path) as stream:
+        if os.fstat(stream.fileno()).st_size > limit:
+            raise _too_large(path, limit)
+        content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise _too_large(path, limit)
+    return content
+
+
+def _too_large(path: Path, limit: int) -> OSError:
+    return OSError(errno.EFBIG, f"it has more than the {limit:,} bytes that such a file may have", str(path))
+
+
+def parse_json(content: bytes) -> Any:
+    """The value of JSON in UTF-8. A ValueError also where it would take far more memory than its bytes.
+
+    Every value follows a comma or a bracket. Those inside texts are counted too, which no record comes near to.
+    """
+    if sum(content.count(sign) for sign in (b",", b"[", b"{")) > limits.VALUES:
+        raise ValueError(f"it holds more than {limits.VALUES:,} values")
+    try:
+        value = json.loads(content.decode())
+    except RecursionError as error:
+        raise ValueError(f"it is nested more than {limits.NESTED} levels deep") from error
+    refuse_nesting(value)
+    return value
+
+
+def refuse_nesting(value: Any) -> None:
+    """A ValueError where lists and objects stand in each other more than `limits.NESTED` deep.
+
+    Functions that walk through the value may then call themselves at every level.
+    """
+    level = [value]
+    for _ in range(limits.NESTED):
+        level = [each for outer in level for each in _members(outer) if isinstance(each, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"it is nested more than {limits.NESTED} levels deep")
+
+
+def _members(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def read_json(path: Path, *, limit: int = limits.RECORD) -> Any:
+    """The inverse of `write_json`, for files of at most `limit` bytes."""
+    try:
+        return parse_json(read_limited(path, limit))
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RunError(f"{path} is damaged ({error}): delete the folder and run again") from error
 
 
@@ -97,9 +181,9 @@ def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
     write_json(path, {**value, SEAL: digest(value)})
 
 
-def read_sealed(path: Path) -> dict[str, Any]:
+def read_sealed(path: Path, *, limit: int = limits.RECORD) -> dict[str, Any]:
     """The inverse of `write_sealed`: the object without its checksum."""
-    value = read_json(path)
+    value = read_json(path, limit=limit)
     if not isinstance(value, dict) or value.pop(SEAL, None) != digest(value):
         raise broken_seal(path)
     return value
@@ -117,6 +201,5 @@ def digest(value: Any) -> str:
 
 def sha256_of(path: Path) -> str:
     """The checksum of a file's bytes."""
-    proper(path)
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from conjoin import limits
 from conjoin.errors import UsageError, did_you_mean
+from conjoin.files import read_limited, refuse_nesting
+
+TOO_DEEP = f"it is nested more than {limits.NESTED} levels deep"
+DEEP_KEY = re.compile(
+    rf"""(?<![\w-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{limits.NESTED}}}"""
+)
+"""A key of many parts, a.b.c: Python takes minutes and gigabytes for a hundred thousand of them."""
+SHOWN = 10
+"""Files that an error names."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -15,24 +27,55 @@ def read_toml(path: Path) -> dict[str, Any]:
 
     Tables are merged key by key; numbers, strings and lists replace what they extend.
     """
-    return _read(path, ())
+    layers: list[dict[str, Any]] = []
+    read: list[str] = []
+    above = path
+    while True:
+        if (place := _place(above)) in read:
+            names = ", ".join(Path(file).name for file in read[:SHOWN]) + (", …" if len(read) > SHOWN else "")
+            raise UsageError(f"{above} extends itself: remove `extends` from one of {names}")
+        if len(read) == limits.EXTENDS:
+            raise UsageError(
+                f"{path} extends more than {limits.EXTENDS - 1} other files, one after another: join some of them"
+            )
+        read.append(place)
+        tables = _tables(above)
+        base = tables.pop("extends", None)
+        layers.append(tables)
+        if base is None:
+            break
+        if not isinstance(base, str):
+            raise UsageError(f"{above}: extends = {base!r} should be the name of another file")
+        above = above.parent / base
+    whole: dict[str, Any] = {}
+    for tables in reversed(layers):
+        whole = merged(whole, tables)
+    return whole
 
 
-def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
-    if path.resolve() in above:
-        raise UsageError(f"{path} extends itself: remove `extends` from one of {', '.join(p.name for p in above)}")
+def _place(path: Path) -> str:
+    """The path without links, by which a file is known again."""
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        return os.path.realpath(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{str(path)!r} cannot be read: {error}") from error
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    """The tables of one file."""
+    try:
+        text = read_limited(path, limits.TOML).decode()
+        if DEEP_KEY.search(text):
+            raise ValueError(TOO_DEEP)
+        tables = tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
+        refuse_nesting(tables)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:  # no TOML, no UTF-8, or a number of more digits than Python reads
-        raise UsageError(f"{path} is not TOML: {error}") from error
-    base = tables.pop("extends", None)
-    if base is None:
-        return tables
-    if not isinstance(base, str):
-        raise UsageError(f"{path}: extends = {base!r} should be the name of another file")
-    return merged(_read(path.parent / base, (*above, path.resolve())), tables)
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{path} cannot be read: {TOO_DEEP}. Write fewer levels") from error
+    except ValueError as error:  # no TOML, no UTF-8, a number of more digits than Python reads, a name with a NUL byte
+        raise UsageError(f"{path} is not TOML that can be read: {error}") from error
+    return tables
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

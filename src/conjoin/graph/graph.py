@@ -98,7 +98,7 @@ class Vocabulary:
 
     def _as_shown(self, word: str) -> list[int]:
         """The id of a label with its name behind, as `label` writes it."""
-        ends = [word[at.end() : -1] for at in re.finditer(r" \(", word)] if self.labels else []
+        ends = (word[at.end() : -1] for at in (re.finditer(r" \(", word) if self.labels else ()))
         return [i for name in ends if (i := self.index.get(name)) is not None and self.label(i) == word]
 
     def find(self, word: str) -> int:

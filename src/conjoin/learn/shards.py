@@ -50,7 +50,7 @@ from torch.futures import Future
 from conjoin.errors import RunError
 from conjoin.files import make_folder, read_sealed, sha256_of, sync_folder, write_sealed
 from conjoin.learn.train import Progress, Training
-from conjoin.learn.weights import TABLE, check_state, state_of
+from conjoin.learn.weights import TABLE, check_header, check_state, state_of
 from conjoin.processes import current, together
 
 INDEX = "index.json"
@@ -268,6 +268,7 @@ class _Reader(StorageReader):
             file = self.folder / Path(name).name
             if sha256_of(file) != self.index["files"][name]:
                 raise RunError(f"{file} is damaged: its content does not fit its checksum in {INDEX}")
+            check_header(file)
             with safe_open(file, framework="pt") as stored:
                 for item in items:
                     tensor = stored.get_tensor(item.storage_index.fqn) if not item.lengths else None

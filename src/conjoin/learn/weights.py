@@ -16,8 +16,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from conjoin import limits
 from conjoin.errors import RunError
-from conjoin.files import SEAL, broken_seal, proper, replacing
+from conjoin.files import SEAL, broken_seal, open_regular, parse_json, replacing
 from conjoin.learn.optimizer import SLOTS
 from conjoin.learn.train import Progress, Training
 from conjoin.model.model import Model
@@ -134,17 +135,25 @@ def _introduced(name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> bytes:
     return f"/{name} {dtype} {shape}/".encode()
 
 
+def check_header(path: Path) -> None:
+    """A ValueError where the header of a safetensors file is larger than ours are: parsing takes much more memory."""
+    with open_regular(path) as stream:
+        size = int.from_bytes(stream.read(8), "little")
+    if size > limits.HEADER:
+        raise ValueError(f"its header has more than {limits.HEADER:,} bytes")
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The open file and its words, the seal among them."""
     try:
-        proper(path)
+        check_header(path)
         with safe_open(path, framework="pt") as stored:
-            words = json.loads((stored.metadata() or {})["conjoin"])
+            words = parse_json((stored.metadata() or {})["conjoin"].encode())
             if SEAL not in words:
                 raise KeyError(SEAL)
             yield stored, words
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path} cannot be read as weights ({error}): delete the folder and run again") from error
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.errors import RunError, unknown
-from conjoin.files import replacing, sha256_of
+from conjoin.files import proper, replacing, sha256_of
 from conjoin.graph.files.source import AnyPath
 
 Ids = npt.NDArray[np.int64]
@@ -178,6 +178,7 @@ def _read_table(path: Path) -> Any:
     import pyarrow.parquet as pq
 
     try:
+        proper(path)
         return pq.ParquetFile(path).read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read as ranks ({error}): rank the run again") from error

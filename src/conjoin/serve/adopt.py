@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from conjoin.errors import GraphError, RunError, UsageError
+from conjoin.files import proper
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import SPLITS, Graph, Ids, Split, Vocabulary
 from conjoin.model.model import Model
@@ -151,6 +152,17 @@ def read_pykeen(source: Path, *, python: Path) -> tuple[ComplExWeights, dict[str
     for name in ("trained_model.pkl", "training_triples"):
         if not (source / name).exists():
             raise UsageError(f"{source} has no {name}: name a folder that PipelineResult.save_to_directory wrote")
+    for file in (
+        source / "trained_model.pkl",
+        source / "results.json",
+        *sorted((source / "training_triples").glob("*")),
+    ):
+        try:
+            proper(file)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
     with tempfile.TemporaryDirectory() as scratch:
         words = [str(python), "-I", with_pykeen.__file__, str(source.absolute()), scratch]
         try:

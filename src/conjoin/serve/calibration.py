@@ -22,6 +22,7 @@ from conjoin.errors import RunError
 from conjoin.files import read_sealed, write_sealed
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import Graph, Ids
+from conjoin.limits import LARGE_RECORD
 from conjoin.study.folder import RunFolder
 
 Reals = npt.NDArray[np.floating[Any]]
@@ -161,7 +162,7 @@ def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibrati
     if not path.exists():
         return None
     try:
-        stored = read_sealed(path)
+        stored = read_sealed(path, limit=LARGE_RECORD)
     except RunError as error:
         raise RunError(f"{path} is damaged or cannot be read: {AGAIN}") from error
     if stored.get("run") != folder.run.id:

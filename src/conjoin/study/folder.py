@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from conjoin import limits
 from conjoin.errors import RunError, UsageError
-from conjoin.files import LARGEST, making, proper, read_sealed, replacing, sha256_of, write_sealed
+from conjoin.files import making, parse_json, read_limited, read_sealed, replacing, sha256_of, write_sealed
 from conjoin.graph.graph import HELD_OUT
 from conjoin.ranking.ranks import Ranks
 from conjoin.study.run import Run
@@ -141,9 +142,9 @@ class RunFolder:
             self.verify(self.events_file)
         lines = self._event_lines()
         try:
-            events: list[dict[str, Any]] = [json.loads(line) for line in lines]
+            events: list[dict[str, Any]] = [parse_json(line) for line in lines]
             in_order = [event["epoch"] for event in events] == list(range(1, len(events) + 1))
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError):
             in_order = False
         if not in_order:
             raise RunError(f"{self.events_file} is damaged: it is not one line per epoch; delete the folder, run again")
@@ -152,9 +153,13 @@ class RunFolder:
     def _event_lines(self) -> list[bytes]:
         """The whole lines of the file; none where there is no file."""
         try:
-            if proper(self.events_file).st_size > LARGEST:
-                raise RunError(f"{self.events_file} is damaged: no such file is so large; delete the folder, run again")
-            return self.events_file.read_bytes().split(b"\n")[:-1]
+            content = read_limited(self.events_file, limits.LARGE_RECORD)
+            if content.count(b"\n") > limits.EVENTS or content.count(b",") > limits.VALUES:
+                raise RunError(
+                    f"{self.events_file} is damaged: it has more than {limits.EVENTS:,} lines or {limits.VALUES:,} "
+                    "values; delete the folder, run again"
+                )
+            return content.split(b"\n")[:-1]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:

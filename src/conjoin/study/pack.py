@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tarfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from conjoin.errors import RunError
-from conjoin.files import replacing
+from conjoin.files import open_regular, replacing
 from conjoin.study.folder import RunFolder
 
 KEPT = ("cell.json", "run.json", "events.jsonl", "result.json", "ranks-*.parquet")
@@ -28,9 +29,9 @@ def packed(root: Path, file: Path) -> list[RunFolder]:
     if not file.exists():
         return []
     try:
-        with tarfile.open(file) as archive:
+        with open_regular(file) as stream, tarfile.open(fileobj=stream) as archive:
             names = [Path(name) for name in archive.getnames()]
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise RunError(f"{file} is no archive of runs ({error}): name another file") from error
     found = [RunFolder(root / name.parent) for name in names if name.name == "result.json"]
     return [folder for folder in found if folder.finished]

@@ -19,6 +19,7 @@ from conjoin.graph.graph import Graph, Ids
 from conjoin.graph.named.datasets import load
 from conjoin.graph.patterns import CARDINALITIES
 from conjoin.graph.portrait import NONE, PATTERNS, USUAL, Portrait, portray
+from conjoin.limits import LARGE_RECORD
 from conjoin.study.schedule import graph_facts, graph_file, lacking
 from conjoin.study.study import Study
 
@@ -58,11 +59,11 @@ def pattern_groups(study: Study, name: str, root: Path) -> PatternGroups | None:
 
 
 def _kept(file: Path) -> dict[str, Any]:
-    found = read_json(file)
+    found = read_json(file, limit=LARGE_RECORD)
     if isinstance(found, dict) and set(found) == PARTS:  # written before these files carried a checksum
         return found
     try:
-        return read_sealed(file)
+        return read_sealed(file, limit=LARGE_RECORD)
     except RunError as error:
         raise RunError(f"{file} is damaged: delete it, the next report writes it") from error
 

@@ -224,17 +224,15 @@ def test_a_triple_as_object_in_turtle(tmp_path: Path) -> None:
 
 def test_what_would_crash_or_choke_the_parser(tmp_path: Path) -> None:
     deep = "<http://e/a> <http://e/r> " + "<<( <http://e/a> <http://e/r> " * 50_000 + "<http://e/b>" + " )>>" * 50_000
-    with pytest.raises(GraphError, match="nested more than 1000 deep"):
+    with pytest.raises(GraphError, match="1,000 deep"):
         read_triples(put(tmp_path, deep + " .", "deep.ttl"), SKIP)
     lists = "<http://e/a> <http://e/r> " + "( <http://e/b> " * 20_000 + ")" * 20_000 + " ."
     assert len(read_triples(put(tmp_path, lists, "lists.ttl"))[0]) > 20_000
     long = f'<http://e/a> <http://e/r> "{"x" * (17 << 20)}" .\n<http://e/a> <http://e/r> <http://e/b> .\n'
     triples, report = read_triples(put(tmp_path, long, "long.nt"), SKIP)
     assert len(triples) == 1
-    assert [str(problem).rpartition("/")[2] for problem in report.samples] == [
-        "long.nt:1: broken RDF: a term longer than 16 MiB"
-    ]
-    with pytest.raises(GraphError, match=r"long.ttl: near line \d+: a term longer than 16 MiB"):
+    assert [(problem.line, problem.reason) for problem in report.samples] == [(1, "line too long")]
+    with pytest.raises(GraphError, match=r"long.ttl: near line \d+: .* 16,777,216 bytes"):
         read_triples(put(tmp_path, long, "long.ttl"), SKIP)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin.files import proper
 from conjoin.graph.graph import SPLITS, Graph, Ids, Vocabulary
 from conjoin.graph.packed import PackedNames
 
@@ -89,6 +90,7 @@ def _mapped(file: Path) -> Any:
     """An array of the kind that its file's name promises."""
     columns: tuple[int, ...] = (3,) if file.stem in SPLITS else ()
     kind = np.uint8 if file.name in (NAMES[0], LABELS[0]) else np.int64
+    proper(file)
     try:
         found = np.lib.format.open_memmap(file, mode="r")
     except UNREADABLE as error:

@@ -13,23 +13,34 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from itertools import chain, islice
-from typing import Any, BinaryIO
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from conjoin import limits
 from conjoin.errors import GraphError, ProcessLost
 from conjoin.graph.files.parquet import read_parquet
 from conjoin.graph.files.rdf import blank_scope, read_ntriples, read_turtle
 from conjoin.graph.files.readers import read_added
 from conjoin.graph.files.report import SAMPLES, ReadOptions, ReadReport, Sink, Triples
-from conjoin.graph.files.source import FORMATS, AnyPath, format_of, opened, without_mark
-from conjoin.graph.files.tables import FIRST, Layout, is_spaced, read_text_table
+from conjoin.graph.files.source import (
+    FORMATS,
+    AnyPath,
+    blocks_of_lines,
+    blocks_of_statements,
+    format_of,
+    may_have_long,
+    opened,
+)
+from conjoin.graph.files.tables import Layout, first_lines, is_spaced, read_text_table
 from conjoin.graph.graph import PLACES
 from conjoin.progress import Track, silent
 
 BLOCK_BYTES = 8 << 20
 FLUSH_TRIPLES = 200_000
+BATCH_TRIPLES, BATCH_BYTES = 1 << 16, 32 << 20
+"""Columns are handed on once they have so many rows, or so many bytes."""
 # First bytes of the characters that count as white space; only names that begin so can be blank.
 BLANK_STARTS = np.isin(np.arange(256), [*range(9, 14), *range(28, 33), 0xC2, 0xE1, 0xE2, 0xE3])
 COUNTS = (
@@ -53,6 +64,8 @@ class FlowSink(Sink):
     def __init__(self, file: str, file_format: str, options: ReadOptions, take: Take) -> None:
         super().__init__(file, file_format, options)
         self._take, self.taken = take, 0
+        self._columns: list[list[Any]] = []
+        self._waiting = [0, 0]
         self.labelled: list[LabelRow] = []
         self._first: tuple[str, str, str] | None = None
         self._often = [0, 0, 0]
@@ -68,18 +81,26 @@ class FlowSink(Sink):
         plain = [_plain(column) for column in columns]
         if not all(column is not None and _sound(column) for column in plain):
             return False
-        self.flush()
+        if len(self.triples):
+            self.flush()
         self.lines += len(plain[0])
-        self.hand_on(plain)
+        self._columns.append(plain)
+        self._waiting[0] += len(plain[0])
+        self._waiting[1] += sum(column.nbytes for column in plain)
+        if self._waiting[0] >= BATCH_TRIPLES or self._waiting[1] >= BATCH_BYTES:
+            self.flush()
         return True
 
     def label(self, name: str, text: str, *, rank: int) -> None:
         self.labelled.append((name, text, rank))
 
     def flush(self) -> None:
-        """Hand on what was added one by one."""
+        """Hand on the columns that wait, and the triples that were added one by one."""
         import pyarrow as pa
 
+        if self._columns:
+            together, self._columns, self._waiting = self._columns, [], [0, 0]
+            self.hand_on([pa.concat_arrays(parts) for parts in zip(*together, strict=True)])
         if not len(self.triples):
             return
         found, self.triples, self._names = self.triples, Triples([], [], []), {}
@@ -169,7 +190,9 @@ def flow_triples(
             elif file_format not in FORMATS.values():
                 read_added(file_format, stream, sink)
             else:
-                blocks = track(_blocks(stream, sink.file), f"read {os.path.basename(path)}", _expected_blocks(path))  # noqa: PTH119
+                cut = blocks_of_statements if file_format == "N-Triples" else blocks_of_lines
+                pieces = cut(stream, sink.file, size=BLOCK_BYTES)
+                blocks = track(pieces, f"read {os.path.basename(path)}", _expected_blocks(path))  # noqa: PTH119
                 if file_format == "N-Triples":
                     for part in _ntriples_parts(blocks, sink, scope, threads):
                         sink.merge(part)
@@ -179,21 +202,6 @@ def flow_triples(
     sink.flush()
     spill()
     return sink.report()
-
-
-def _blocks(stream: BinaryIO, shown: str) -> Iterator[bytes]:
-    """The file in pieces of whole lines, the byte-order mark taken off."""
-    start = without_mark(stream.read(4), shown)
-    while True:
-        piece = start + stream.read(BLOCK_BYTES)
-        if len(piece) == len(start):
-            break
-        cut = piece.rfind(b"\n") + 1
-        if cut:
-            yield piece[:cut]
-        start = piece[cut:]
-    if start:
-        yield start
 
 
 def _expected_blocks(path: AnyPath) -> int | None:
@@ -230,11 +238,13 @@ def _read_text(blocks: Iterator[bytes], file_format: str, sink: FlowSink, thread
 def _look_ahead(blocks: Iterator[bytes], delimiter: str, sink: FlowSink) -> Iterator[bytes]:
     """All blocks, once the first lines have told whether a space follows every delimiter."""
     begun: list[bytes] = []
-    lines: list[bytes] = []
-    while len(lines) < FIRST and (block := next(blocks, b"")):
-        begun.append(block)
-        lines.extend(islice(io.BytesIO(block), FIRST - len(lines)))
-    sink.spaced = is_spaced(lines, delimiter, sink.options)
+
+    def lines() -> Iterator[bytes]:
+        for block in blocks:
+            begun.append(block)
+            yield from io.BytesIO(block)
+
+    sink.spaced = is_spaced(first_lines(lines()), delimiter, sink.options)
     return chain(begun, blocks)
 
 
@@ -245,7 +255,7 @@ def _parsed(block: bytes, start: int, delimiter: str, layout: Layout, threads: i
 
     if b"\r" in block:
         block, start = block[start:].replace(b"\r\n", b"\n"), 0
-    if start == len(block) or b"\r" in block or b"\0" in block or not delimiter.isascii():
+    if start == len(block) or b"\r" in block or b"\0" in block or not delimiter.isascii() or may_have_long(block):
         return None
     names = [str(i) for i in range(layout.width)]
     chosen = [names[i] for i in layout.positions]
@@ -280,7 +290,7 @@ def _plain(column: Any) -> Any:
 
 
 def _sound(column: Any) -> bool:
-    """Is every name valid text with something in it?"""
+    """Is every name valid text with something in it, and not too long?"""
     import pyarrow as pa
 
     _, offsets, content = column.buffers()
@@ -289,7 +299,8 @@ def _sound(column: Any) -> bool:
     if content is None:
         return False
     starts = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
-    if (starts[1:] == starts[:-1]).any():
+    lengths = np.diff(starts)
+    if lengths.min() == 0 or lengths.max() > limits.NAME:
         return False
     first = np.frombuffer(content, np.uint8)[starts[:-1]]
     try:

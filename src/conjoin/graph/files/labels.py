@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import os
 
+from conjoin import limits
 from conjoin.errors import GraphError
-from conjoin.graph.files.report import OnError, ReadOptions, ReadReport, Sink
+from conjoin.graph.files.report import (
+    LONG_NAME,
+    OnError,
+    ReadOptions,
+    ReadReport,
+    Sink,
+    is_long_name,
+    shortened,
+    too_long,
+)
 from conjoin.graph.files.source import AnyPath, format_of, opened, text_lines
 from conjoin.graph.files.tables import text_rows
 
@@ -33,6 +43,9 @@ def read_labels_with_report(path: AnyPath, *, on_error: OnError = "stop") -> tup
                 rows.again()
             elif not cells[0].strip():
                 sink.problem(number, "empty name", "the name that is labelled is empty")
+            elif is_long_name(cells[0]) or is_long_name(cells[1]):
+                detail = f"the name {shortened(cells[0])} or its label has {too_long(limits.NAME)}"
+                sink.problem(number, LONG_NAME, detail)
             elif label := cells[1].strip():
                 labels.setdefault(cells[0], label)
     return labels, sink.report()

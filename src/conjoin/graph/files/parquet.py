@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import io
+import tempfile
 from typing import Any, BinaryIO
 
+from conjoin import limits
 from conjoin.errors import GraphError
 from conjoin.graph.files.columns import choose
-from conjoin.graph.files.report import Sink
-from conjoin.graph.files.source import AnyPath, opened, split_name
+from conjoin.graph.files.pages import MAGIC, largest_page
+from conjoin.graph.files.report import Sink, too_long
+from conjoin.graph.files.source import PIECE, AnyPath, opened, split_name
 
-BATCH_ROWS = 65_536
+BATCH_ROWS = 1_024
+"""Rows that are unpacked together: names that a file holds once can each be as long as `limits.NAME`."""
 
 
 def read_parquet(path: AnyPath, sink: Sink) -> None:
@@ -22,15 +25,39 @@ def read_parquet(path: AnyPath, sink: Sink) -> None:
         if not stream.read(1):
             return
         stream.seek(0)
-        seekable: BinaryIO = io.BytesIO(stream.read()) if split_name(path)[2] else stream
+        seekable = _unpacked(stream, sink.file) if split_name(path)[2] else stream
         try:
             table = pq.ParquetFile(seekable, page_checksum_verification=True)
             chosen = _chosen(sink, table.schema_arrow)
+            places = {i for i in range(len(table.schema)) if table.schema.column(i).path in chosen}
+            if largest_page(seekable, places) > limits.PAGE:
+                raise GraphError(
+                    f"{sink.file}: a page of {' or '.join(map(repr, chosen))} has {too_long(limits.PAGE)}: it may hold "
+                    f"a name of more than {limits.NAME:,} bytes. Shorten it, or write smaller pages"
+                )
             for batch in table.iter_batches(batch_size=BATCH_ROWS, columns=chosen):
                 if not sink.add_columns([batch.column(name) for name in chosen]):
                     _take(sink, [_values(batch.column(name)) for name in chosen])
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise GraphError(f"{sink.file}: damaged, or not Parquet: {error}") from error
+
+
+def _unpacked(stream: BinaryIO, shown: str) -> BinaryIO:
+    """The unpacked file on disk: Parquet is read from its end, which gzip reaches only through all that is before."""
+    held: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
+    held.write(stream.read(len(MAGIC)))
+    held.seek(0)
+    if held.read() != MAGIC:
+        raise GraphError(f"{shown}: damaged, or not Parquet: it does not begin with {MAGIC.decode()}")
+    while piece := stream.read(PIECE):
+        if held.tell() + len(piece) > limits.PACKED_PARQUET:
+            raise GraphError(
+                f"{shown}: the file unpacks to {too_long(limits.PACKED_PARQUET)} of Parquet inside gzip. "
+                "Unpack it first: Parquet is packed in itself"
+            )
+        held.write(piece)
+    held.seek(0)
+    return held
 
 
 def _chosen(sink: Sink, schema: Any) -> list[str]:

@@ -15,15 +15,15 @@ What becomes of RDF in a graph of names:
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from conjoin import limits
 from conjoin.errors import GraphError, NotInstalled
-from conjoin.graph.files.report import Sink
-from conjoin.graph.files.source import without_mark
+from conjoin.graph.files.report import LONG_LINE, LONG_NAME, Sink, is_long_name, shortened, too_long
 from conjoin.graph.files.tables import broken_bytes
+from conjoin.graph.files.turtle import TurtleBytes
 
 LABELS = ("http://www.w3.org/2000/01/rdf-schema#label", "http://www.w3.org/2004/02/skos/core#prefLabel")
 BLOCK_BYTES = 1 << 20
@@ -65,13 +65,18 @@ class Statements:
         is_label = predicate.value in LABELS
         if is_label:
             sink.label_statements += 1
-            self._take_label(self._name(subject), value)
+            self._take_label(line, self._name(subject), value)
         if sink.options.literals == "keep":
             sink.literals_kept += sink.add(line, self._name(subject), predicate.value, str(value))
         elif not is_label:
             sink.literals_dropped += 1
 
-    def _take_label(self, name: str, value: Any) -> None:
+    def _take_label(self, line: int | None, name: str, value: Any) -> None:
+        for text in (name, value.value):
+            if is_long_name(text):
+                detail = f"the label {shortened(value.value)} or its subject has {too_long(limits.NAME)}"
+                self._sink.problem(line, LONG_NAME, detail)
+                return
         language = value.language or ""
         rank = 0 if language in ("", "en") else 1 if language.startswith("en-") else 2
         if value.value.strip():
@@ -128,6 +133,8 @@ def _blocks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 def _block_of_quads(ox: Any, block: list[bytes]) -> list[Any] | None:
     """The statements of a block, or None when its lines must be looked at one by one."""
+    if max(map(len, block)) > limits.STATEMENT:
+        return None
     text = b"\n".join(block)
     if text.count(QUOTED) or b"\0" in text:
         return None
@@ -139,6 +146,9 @@ def _block_of_quads(ox: Any, block: list[bytes]) -> list[Any] | None:
 
 def _take_line(ox: Any, line: bytes, sink: Sink, statements: Statements) -> None:
     number = sink.lines
+    if len(line) > limits.STATEMENT:
+        sink.problem(number, LONG_LINE, too_long(limits.STATEMENT))
+        return
     if line.count(QUOTED) > DEEPEST:
         sink.problem(number, "triple as object", "triples nested too deep")
         return
@@ -157,38 +167,12 @@ def _take_line(ox: Any, line: bytes, sink: Sink, statements: Statements) -> None
         statements.take(number, quad.subject, quad.predicate, quad.object)
 
 
-class _TurtleBytes(io.RawIOBase):
-    """What the parser reads: the file without its byte-order mark, its lines counted, absurd nesting refused."""
-
-    def __init__(self, stream: BinaryIO, sink: Sink) -> None:
-        self._stream, self._sink = stream, sink
-        self._start: bytes | None = None
-        self._depth = 0
-        self._last = b"\n"
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        if self._start is None:
-            self._start = without_mark(self._stream.read(4), self._sink.file)
-            part = self._start or self._stream.read(size)
-        else:
-            part = self._stream.read(size)
-        self._sink.lines += part.count(b"\n") + (not part and self._last != b"\n")
-        self._last = part[-1:] or b"\n"
-        self._depth += part.count(QUOTED) - part.count(b")>>")
-        if self._depth > DEEPEST * 10:
-            raise GraphError(f"{self._sink.file}: triples nested more than {DEEPEST * 10} deep cannot be read")
-        return part
-
-
 def read_turtle(stream: BinaryIO, sink: Sink, scope: str) -> None:
     """Read Turtle into `sink`. A syntax error always stops: where the next statement begins cannot be told."""
     ox = _parser()
     statements = Statements(sink, scope, generated=True)
     try:
-        for quad in ox.parse(_TurtleBytes(stream, sink), format=ox.RdfFormat.TURTLE):
+        for quad in ox.parse(TurtleBytes(stream, sink), format=ox.RdfFormat.TURTLE):
             statements.take(None, quad.subject, quad.predicate, quad.object)
     except SyntaxError as error:
         reason = "bad UTF-8" if "Invalid UTF-8" in str(error) else "broken RDF"
@@ -202,7 +186,7 @@ def read_turtle(stream: BinaryIO, sink: Sink, scope: str) -> None:
 
 def _complaint(error: Exception) -> str:
     if isinstance(error, MemoryError):
-        return "a term longer than 16 MiB"
+        return f"a term or comment has {too_long(limits.STATEMENT)}"
     said = POSITION.sub("", str(error))
     return said if len(said) <= 300 else said[:300] + "…"
 

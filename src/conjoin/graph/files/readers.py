@@ -18,7 +18,7 @@ from conjoin.errors import ConjoinError, GraphError
 from conjoin.graph.files.parquet import read_parquet
 from conjoin.graph.files.rdf import blank_scope, read_ntriples, read_turtle
 from conjoin.graph.files.report import HOW_TO_SKIP, Problem, ReadOptions, ReadReport, Sink, Triples
-from conjoin.graph.files.source import FORMATS, AnyPath, format_of, opened, split_name, text_lines
+from conjoin.graph.files.source import FORMATS, AnyPath, blocks_of_statements, format_of, opened, split_name, text_lines
 from conjoin.graph.files.tables import read_text_table
 
 __all__ = ["HOW_TO_SKIP", "Problem", "ReadOptions", "ReadReport", "Triples", "read_triples"]
@@ -75,7 +75,7 @@ def _fill(path: AnyPath, sink: Sink, *, scope: str | None, may_be_empty: bool) -
             if file_format == "Turtle":
                 read_turtle(stream, sink, scope)
             elif file_format == "N-Triples":
-                read_ntriples(text_lines(stream, sink.file), sink, scope)
+                read_ntriples(blocks_of_statements(stream, sink.file), sink, scope)
             elif file_format not in FORMATS.values():
                 read_added(file_format, stream, sink)
             else:

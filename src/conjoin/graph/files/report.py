@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from conjoin import limits
 from conjoin.errors import GraphError, unknown
 
 OnError = Literal["stop", "skip"]
@@ -15,6 +16,9 @@ SAMPLES = 1000
 """Bad lines that are kept, each with its place and reason; of more only the number is known."""
 ENOUGH = 10
 """Facts that a file has at least before its first line can stand out, unless that has words of a header."""
+LONG_LINE, LONG_NAME = "line too long", "name too long"
+SHOWN_CELLS = 12
+"""Cells of a header that a message repeats."""
 HOW_TO_SKIP = "Mend the line, or skip and count such lines with ReadOptions(on_error='skip') (--on-error skip)."
 
 
@@ -132,13 +136,13 @@ class ReadReport:
         """What a person should know about the file, one sentence each; nothing for a plain clean file."""
         said: list[str] = []
         if self.header is not None:
-            said.append(f"line 1 read as a header: {', '.join(self.header)}")
+            said.append(f"line 1 read as a header: {header_told(self.header)}")
         if self.choice:
             said.append(self.choice)
         if self.spaced:
             said.append("a space follows every delimiter: it was read as part of the delimiter, not of the names")
         if self.like_a_header is not None:
-            names = ", ".join(self.like_a_header)
+            names = ", ".join(name if len(name) <= 60 else f"{name[:60]}…" for name in self.like_a_header)
             said.append(
                 f"its first line ({names}) was read as a fact, but none of its names occurs again: "
                 "if it names the columns, say so with ReadOptions(header=True) (--header)"
@@ -237,6 +241,9 @@ class Sink:
         if "\0" in name and self._format != "Parquet":
             self.problem(line, "NUL byte", f"the {place} {shortened(name)} holds a NUL byte")
             return False
+        if is_long_name(name):
+            self.problem(line, LONG_NAME, f"the {place} {shortened(name)} has {too_long(limits.NAME)}")
+            return False
         self._names[name] = name
         return True
 
@@ -287,6 +294,22 @@ class Sink:
             blank_nodes=self.blank_nodes,
             blank_triples_dropped=self.blank_triples_dropped,
         )
+
+
+def is_long_name(name: str) -> bool:
+    """Has a name or label more bytes of UTF-8 than are read?"""
+    return 4 * len(name) > limits.NAME < len(name.encode("utf-8", "surrogatepass"))
+
+
+def too_long(limit: int) -> str:
+    """What is wrong with a line or name beyond its limit."""
+    return f"more than the {limit:,} bytes that are read"
+
+
+def header_told(cells: Sequence[str], *, limit: int = 60) -> str:
+    """The first cells of a line, none of them too long, for a message."""
+    told = [cell if len(cell) <= limit else f"{cell[:limit]}…" for cell in cells[:SHOWN_CELLS]]
+    return ", ".join(told) + (", …" if len(cells) > SHOWN_CELLS else "")
 
 
 def shortened(text: str, *, limit: int = 60) -> str:

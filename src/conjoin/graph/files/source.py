@@ -5,14 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from conjoin import plugins
+from conjoin import limits, plugins
 from conjoin.errors import GraphError
+from conjoin.files import open_regular
 from conjoin.graph.graph import Split
 
 AnyPath = str | os.PathLike[str]
@@ -26,6 +28,9 @@ BARE = frozenset(name for names in SPLIT_NAMES.values() for name in names)
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 GZIP_MAGIC = b"\x1f\x8b"
+END, ENDS = re.compile(rb"\n"), re.compile(rb"\r\n?|\n")
+PIECE = 1 << 20
+"""Bytes that are read together."""
 
 
 def split_name(path: AnyPath) -> tuple[str, str, bool]:
@@ -67,7 +72,7 @@ def opened(path: AnyPath) -> Iterator[BinaryIO]:
     shown = os.fspath(path)
     zipped = split_name(path)[2]
     try:
-        with Path(path).open("rb") as raw:
+        with open_regular(Path(path)) as raw:
             magic = raw.read(2)
             raw.seek(0)
             if magic == GZIP_MAGIC and not zipped:
@@ -91,12 +96,60 @@ def opened(path: AnyPath) -> Iterator[BinaryIO]:
         raise GraphError(f"{shown!r} is no file name: {error}") from error
 
 
-def text_lines(stream: BinaryIO, shown: str) -> Iterator[bytes]:
-    """The lines as bytes with their ends, the byte-order mark of UTF-8 taken off. A line ends with a line feed."""
-    first = stream.readline()
-    if first:
-        yield without_mark(first, shown)
-    yield from stream
+def text_lines(stream: BinaryIO, shown: str, limit: int = limits.LINE) -> Iterator[bytes]:
+    """The lines as bytes with their ends, the byte-order mark of UTF-8 taken off. A line ends with a line feed.
+
+    Of a line that `is_long` only a part is there.
+    """
+    for block in blocks_of_lines(stream, shown, limit=limit):
+        yield from io.BytesIO(block)
+
+
+def blocks_of_lines(
+    stream: BinaryIO, shown: str, *, size: int = PIECE, limit: int = limits.LINE, with_returns: bool = False
+) -> Iterator[bytes]:
+    """The file in pieces of whole lines, the byte-order mark taken off, in bounded memory.
+
+    A line of more than `limit` bytes is cut there or later, so that `is_long` knows it. `with_returns` a carriage
+    return ends a line too.
+    """
+    rest, within = without_mark(stream.read(4), shown), False
+    while piece := stream.read(size):
+        if within:
+            end = (ENDS if with_returns else END).search(piece)
+            within, piece = end is None, b"" if end is None else piece[end.end() :]
+        block = rest + piece
+        cut = block.rfind(b"\n") + 1
+        if with_returns:  # the last byte may be the first of two that end a line
+            cut = max(cut, block.rfind(b"\r", 0, len(block) - 1) + 1)
+        whole, rest = block[:cut], block[cut:]
+        if len(rest) > limit + 2:
+            whole, rest, within = whole + rest[: limit + 1] + b"\n", b"", True
+        if whole:
+            yield whole
+    if rest:
+        yield rest
+
+
+def blocks_of_statements(stream: BinaryIO, shown: str, *, size: int = PIECE) -> Iterator[bytes]:
+    """`blocks_of_lines` of N-Triples, where a carriage return ends a line and statements may be longer."""
+    return blocks_of_lines(stream, shown, size=size, limit=limits.STATEMENT, with_returns=True)
+
+
+def is_long(line: bytes, limit: int = limits.LINE) -> bool:
+    """Has a line more bytes than are read, its end not counted?"""
+    return len(line) > limit and len(line.rstrip(b"\r\n")) > limit
+
+
+def may_have_long(block: bytes, limit: int = limits.LINE) -> bool:
+    """May one of these lines be long? False is certain. Looks at a few bytes of the block only."""
+    start = 0
+    while start + limit < len(block):
+        end = block.rfind(b"\n", start, start + limit) + 1
+        if not end:
+            return True
+        start = end
+    return False
 
 
 def without_mark(start: bytes, shown: str) -> bytes:

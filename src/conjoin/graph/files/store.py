@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from conjoin import limits
 from conjoin.errors import GraphError
-from conjoin.files import LARGEST, digest, proper, sha256_of, sync_folder
+from conjoin.files import digest, parse_json, proper, read_limited, sha256_of, sync_folder
 from conjoin.graph.files.arrays import ARRAYS, LABELS, READ, home_of, link_files, mapped_graph
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import PLACES, SPLITS, Graph, Vocabulary
@@ -184,15 +185,13 @@ def _write_tables(tables: Iterator[Any], file: Path) -> None:
 def _record(file: Path) -> dict[str, Any]:
     """What graph.json says, once it is shown to be whole."""
     try:
-        if proper(file).st_size > LARGEST:
-            raise GraphError(f"{file} is damaged: no such file is larger than {LARGEST >> 20} MiB; {AGAIN}")
-        text = file.read_bytes()
-        record = json.loads(text)
+        text = read_limited(file, limits.RECORD)
+        record = parse_json(text)
     except FileNotFoundError as error:
         raise GraphError(f"{file.parent} holds no stored graph: there is no {file.name}") from error
     except OSError as error:
         raise GraphError(f"{file}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise GraphError(f"{file} is damaged ({error}): {AGAIN}") from error
     if not isinstance(record, dict) or record.get("format") != "conjoin graph":
         raise GraphError(f"{file} is damaged, or does not describe a stored graph: {AGAIN}")
@@ -231,6 +230,8 @@ def _read(place: Path, record: dict[str, Any]) -> Graph:
     import pyarrow.parquet as pq
 
     try:
+        for file in TABLES:
+            proper(place / file)
         entities, relations, triples = (pq.ParquetFile(place / file).read() for file in TABLES)
         ids = np.stack([_whole(triples.column(place)) for place in PLACES], axis=1)
         train, valid, test = (ids[pc.equal(triples.column("split"), name).to_numpy()] for name in SPLITS)
@@ -269,6 +270,7 @@ def _map(place: Path, record: dict[str, Any]) -> Graph:
 def _relations(place: Path) -> Vocabulary:
     import pyarrow.parquet as pq
 
+    proper(place / "relations.parquet")
     return _vocabulary("relation", pq.ParquetFile(place / "relations.parquet").read())
 
 

@@ -7,12 +7,14 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Protocol
 
+from conjoin import limits
 from conjoin.graph.files.columns import CHOOSE, cells_told, choose, is_header, names_columns, other_delimiter
-from conjoin.graph.files.report import ReadOptions, Sink
+from conjoin.graph.files.report import LONG_LINE, ReadOptions, Sink, too_long
+from conjoin.graph.files.source import is_long
 
 QUOTED = re.compile(rb'"[^"]*"')
 FIRST = 100
@@ -39,6 +41,9 @@ class TsvRows:
         before = number = sink.lines
         try:
             for number, raw in enumerate(self._lines, start=before + 1):
+                if len(raw) > limits.LINE and is_long(raw):
+                    sink.problem(number, LONG_LINE, too_long(limits.LINE))
+                    continue
                 try:
                     line = raw.decode().removesuffix("\n").removesuffix("\r")
                 except UnicodeDecodeError as error:
@@ -56,10 +61,14 @@ class TsvRows:
         """A line swallows no other."""
 
 
+class _LongRow(Exception):
+    """The lines of a row have more bytes than are read."""
+
+
 class CsvRows:
     """Rows by the rules of CSV: a quoted cell may hold delimiters, doubled quotes and line breaks.
 
-    A quote that is never closed would swallow the rest of the file. Therefore a broken row costs
+    A quote that is never closed would swallow the rest of the file. Therefore a row has a limit, and a broken row costs
     its first line only: the lines after it are read again.
     """
 
@@ -67,10 +76,11 @@ class CsvRows:
         self._lines, self._delimiter, self._sink = lines, delimiter, sink
         self._replay: deque[tuple[int, bytes]] = deque()
         self._current: list[tuple[int, bytes]] = []
+        self._size = 0
         self._undecodable: tuple[int, str] | None = None
 
     def _begin(self) -> None:
-        self._current, self._undecodable = [], None
+        self._current, self._size, self._undecodable = [], 0, None
 
     def _feed(self) -> Iterator[str]:
         while True:
@@ -83,6 +93,9 @@ class CsvRows:
                 self._sink.lines += 1
                 number = self._sink.lines
             self._current.append((number, raw))
+            self._size += len(raw)
+            if self._size > limits.LINE and (len(self._current) > 1 or is_long(raw)):
+                raise _LongRow
             try:
                 yield raw.decode()
             except UnicodeDecodeError as error:
@@ -103,6 +116,11 @@ class CsvRows:
                 first = self._current[0][1].decode(errors="replace")
                 hint = "" if self._delimiter in first else other_delimiter(first).replace(" With", "; with", 1)
                 self._sink.problem(number, "broken CSV", f"{error}{where}{hint}")
+                self.again()
+            except _LongRow:
+                (number, _), *more = self._current
+                where = f", in a quoted cell that runs to line {more[-1][0]} or further" if more else ""
+                self._sink.problem(number, LONG_LINE, too_long(limits.LINE) + where)
                 self.again()
 
     def _rows(self, reader: Iterator[list[str]]) -> Iterator[Row]:
@@ -132,11 +150,21 @@ def text_rows(lines: Iterator[bytes], file_format: str, sink: Sink) -> tuple[Row
     if file_format == "CSV":
         delimiter = sink.options.delimiter or ","
         if sink.spaced is None:
-            first = [*islice(lines, FIRST)]
+            first = first_lines(lines)
             sink.spaced, lines = is_spaced(first, delimiter, sink.options), chain(first, lines)
         return CsvRows(lines, delimiter, sink), delimiter
     delimiter = sink.options.delimiter or "\t"
     return TsvRows(lines, delimiter, sink), delimiter
+
+
+def first_lines(lines: Iterator[bytes]) -> list[bytes]:
+    """Take the lines that tell how a file is written: FIRST of them, or fewer where they are long."""
+    first: list[bytes] = []
+    size = 0
+    while len(first) < FIRST and size < limits.LINE and (line := next(lines, b"")):
+        first.append(line)
+        size += len(line)
+    return first
 
 
 def is_spaced(lines: Sequence[bytes], delimiter: str, options: ReadOptions) -> bool:

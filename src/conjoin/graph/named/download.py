@@ -10,12 +10,14 @@ import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 from urllib.parse import urlsplit
 
 from conjoin.errors import DatasetError
+from conjoin.files import open_regular
 from conjoin.progress import Track, silent
 
 CHUNK = 1 << 16
@@ -61,11 +63,13 @@ class Checksum:
 
 def _text(path: Path) -> Iterator[bytes]:
     """The content in chunks: gzip undone, carriage returns before line feeds dropped (a common repackaging)."""
-    with path.open("rb") as plain:
-        gzipped = plain.read(2) == b"\x1f\x8b"
     held = b""
     try:
-        with gzip.open(path, "rb") if gzipped else path.open("rb") as source:
+        with ExitStack() as opened:
+            plain = opened.enter_context(open_regular(path))
+            gzipped = plain.read(2) == b"\x1f\x8b"
+            plain.seek(0)
+            source = opened.enter_context(gzip.open(plain, "rb")) if gzipped else plain
             while chunk := source.read(CHUNK):
                 content = held + chunk
                 held = b"\r" if content.endswith(b"\r") else b""

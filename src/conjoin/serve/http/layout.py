@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from conjoin.errors import NotInstalled, unknown
-from conjoin.files import replacing
+from conjoin.files import proper, replacing
 from conjoin.graph.graph import Ids
 from conjoin.serve.http.limits import CLASSES, POINTS
 from conjoin.serve.http.shelf import OpenRun
@@ -159,6 +159,7 @@ def _checksum(run: OpenRun) -> str:
 def _stored(run: OpenRun, method: str, count: int) -> Points | None:
     """What was stored, unless it belongs to other weights or is damaged."""
     try:
+        proper(_file(run, method))
         with ZipFile(_file(run, method)) as archive:
             if sum(member.file_size for member in archive.infolist()) > 8 * count + HEADS:
                 return None

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from conjoin.errors import RunError
-from conjoin.files import proper, read_sealed
-
-LARGEST = 64 << 20
-"""Bytes of a report; a larger one is not served."""
+from conjoin.files import read_sealed
+from conjoin.limits import LARGE_RECORD
 
 
 def find_reports(folder: Path | None) -> dict[str, Path]:
@@ -29,8 +27,8 @@ def find_reports(folder: Path | None) -> dict[str, Path]:
 def read_report(file: Path) -> dict[str, Any] | None:
     """The object, or None where the file is not a study's report as it was written (any more)."""
     try:
-        report = read_sealed(file) if proper(file).st_size <= LARGEST else {}
-    except (OSError, RunError):
+        report = read_sealed(file, limit=LARGE_RECORD)
+    except RunError:
         return None
     return report if isinstance(report.get("study"), str) else None
 
