@@ -85,7 +85,7 @@ def test_what_facts_are_worth_is_told_of_the_rehearsal(trained: Path, probabilit
 def test_mine_to_a_file(trained: Path, tmp_path: Path) -> None:
     file = tmp_path / "facts.parquet"
     report = conjoin("mine", trained, "-n", 5, "--out", file, "--json").json
-    assert report == {"run": str(trained), "calibrated": False, "count": 5, "file": str(file)}
+    assert report == {"run": str(trained), "calibrated": False, "count": 5, "file": str(file), "formulas": 0}
     assert pq.read_table(file).num_rows == 5
     said = conjoin("mine", trained, "-n", 5, "--out", tmp_path / "facts.csv")
     assert (said.code, said.out) == (0, "")

@@ -17,7 +17,8 @@ from rich.console import Console
 from tests.cli.commands import TINY, command, spawn
 
 from conjoin.cli import screen
-from conjoin.cli.screen import Watcher, emit, number, percent, show_table, shown, spelled
+from conjoin.cli.screen import Watcher, emit, number, percent, show_table, shown
+from conjoin.escapes import spelled
 from conjoin.learn.train import Epoch
 
 CODES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")

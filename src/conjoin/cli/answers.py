@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import emit, say, show, show_table, spelled
+from conjoin.cli.screen import emit, say, show, show_table
+from conjoin.escapes import spelled
 
 if TYPE_CHECKING:
     from conjoin.graph.files.readers import Placed
@@ -295,6 +296,7 @@ def score(
         ),
     ],
     *,
+    for_spreadsheets: opt.ForSpreadsheets = False,
     weights: opt.Weights = None,
     reading: opt.Reading,
     json: opt.Json = False,
@@ -310,6 +312,7 @@ def score(
     conjoin score runs/atlas Peru borders Ecuador
     """
     from conjoin.errors import UsageError
+    from conjoin.escapes import for_spreadsheet
     from conjoin.serve.given import Sifted, all_words, untrained_names
     from conjoin.serve.predictor import open_run
 
@@ -332,11 +335,16 @@ def score(
         emit({**told, "untrained": strange})
         return
     show("head\trelation\ttail\tscore\trank\tknown\tprobability\tlabel")
+    formulas = 0
     for line in scored:
+        texts = [spelled(text) for text in (line.head, line.relation, line.tail, line.label)]
+        safe = [for_spreadsheet(text) for text in texts]
+        formulas += sum(map(str.__ne__, texts, safe))
+        head, relation, tail, label = safe if for_spreadsheets else texts
         known = str(line.known).lower()
         chance = "" if line.probability is None else f"{line.probability:.4g}"
-        cells = (line.head, line.relation, line.tail, f"{line.score:.6g}", str(line.rank), known, chance, line.label)
-        show("\t".join(map(spelled, cells)))
+        show("\t".join((head, relation, tail, f"{line.score:.6g}", str(line.rank), known, chance, label)))
+    opt.say_formulas(formulas, changed=for_spreadsheets)
 
 
 def similar(

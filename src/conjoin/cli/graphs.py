@@ -9,7 +9,8 @@ from typing import Annotated, TypeVar
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import Watcher, emit, first_of, percent, say, show, show_table, shown, spelled
+from conjoin.cli.screen import Watcher, emit, first_of, percent, say, show, show_table, shown
+from conjoin.escapes import spelled
 
 Found = TypeVar("Found")
 

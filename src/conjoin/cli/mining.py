@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import Watcher, emit, say, show, show_table, spelled
+from conjoin.cli.screen import Watcher, emit, say, show, show_table
+from conjoin.escapes import spelled
 
 if TYPE_CHECKING:
     from conjoin.graph.graph import Graph
@@ -75,6 +76,7 @@ def mine(
     relation: Annotated[str | None, typer.Option(help="Only facts of this relation.")] = None,
     n: Annotated[int, typer.Option("-n", help="How many facts.")] = 100,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="A file: .csv, .tsv or .parquet.")] = None,
+    for_spreadsheets: opt.ForSpreadsheets = False,
     min_probability: Annotated[
         float, typer.Option(help="Leave out facts that are less probable or, without a calibration, less plausible.")
     ] = 0.0,
@@ -91,13 +93,17 @@ def mine(
     \b
     conjoin mine runs/atlas --relation borders -n 20
     conjoin mine runs/atlas -n 1000 --out missing.csv
+    conjoin mine runs/atlas -n 1000 --out missing.csv --for-spreadsheets
     """
+    from conjoin.errors import UsageError
     from conjoin.serve.mine import check_file, write_mined
     from conjoin.serve.mine import mine as mine_facts
     from conjoin.serve.predictor import open_run
 
     if out is not None:
-        check_file(out)
+        check_file(out, for_spreadsheets=for_spreadsheets)
+    elif for_spreadsheets:
+        raise UsageError("--for-spreadsheets needs a file to write: add --out FILE.csv")
     predictor = open_run(run, weights=weights)
     with Watcher().watching() as watcher:
         facts = list(
@@ -109,11 +115,12 @@ def mine(
                 track=watcher.track,
             )
         )
-    if out is not None:
-        write_mined(out, facts)
+    formulas = write_mined(out, facts, for_spreadsheets=for_spreadsheets) if out is not None else 0
+    opt.say_formulas(formulas, changed=for_spreadsheets)
     if json:
         report = {"run": str(run), "calibrated": predictor.calibration is not None, "count": len(facts)}
-        emit({**report, "facts": [asdict(fact) for fact in facts]} if out is None else {**report, "file": str(out)})
+        written = {"facts": [asdict(fact) for fact in facts]} if out is None else {"file": str(out)}
+        emit({**report, **written} | ({"formulas": formulas} if out is not None else {}))
         return
     if out is not None:
         say(f"{len(facts):,} facts in {out}")

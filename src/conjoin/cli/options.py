@@ -55,6 +55,10 @@ CheckpointMinutes = Annotated[
     float, typer.Option(min=0, help="Checkpoint every n minutes instead.", show_default=False)
 ]
 Weights = Annotated[str | None, typer.Option(help="last or best (on valid); by default what the run reports.")]
+ForSpreadsheets = Annotated[
+    bool,
+    typer.Option("--for-spreadsheets", help="Write cells that a spreadsheet would run as formulas as plain text."),
+]
 USUAL_FORM = "complex-conj"
 """What is trained, searched and planned unless told (decision 26)."""
 
@@ -222,6 +226,22 @@ def known_facts(file: Path, given: list[Placed], words: Words, options: Reading,
     if sifted.note:
         say(sifted.note)
     return sifted
+
+
+def say_formulas(count: int, *, changed: bool) -> None:
+    """Warn of cells that a spreadsheet may run, or say that they were changed."""
+    from conjoin.cli.screen import say
+
+    if not count:
+        return
+    cells = f"{count:,} {'cell' if count == 1 else 'cells'}"
+    if changed:
+        say(f"{cells} changed for spreadsheets: formulas begin with an apostrophe, control characters are spelled out")
+    else:
+        say(
+            f"{cells} may run as formulas in a spreadsheet (=, +, - or @ at the start) or hold control characters. "
+            "Names are written as they are; --for-spreadsheets writes them as plain text"
+        )
 
 
 def say_untrained(names: Iterable[str], whole: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +19,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
+from conjoin.escapes import spelled
+
 T = TypeVar("T")
+CONTROLS = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that steer a terminal and that JSON does not escape by itself."""
 EVERY_SECONDS = 5.0
 """Plain lines, where there is no terminal, come no more often than this."""
 
@@ -38,7 +42,7 @@ speaker = ""
 
 def say(text: str) -> None:
     """A message to the person, never part of the result."""
-    messages.print(text, soft_wrap=True)
+    messages.print(spelled(text, keep="\n"), soft_wrap=True)
 
 
 def quiet(who: str) -> None:
@@ -56,14 +60,15 @@ def complain(text: str) -> None:
 
 
 def emit(value: Any) -> None:
-    """The one JSON object of `--json`."""
+    """The one JSON object of `--json`. Control characters, which stand in texts only, are escaped."""
     in_unicode = "utf" in (sys.stdout.encoding or "").casefold()
-    print(json.dumps(value, ensure_ascii=not in_unicode, allow_nan=False))
+    text = json.dumps(value, ensure_ascii=not in_unicode, allow_nan=False)
+    print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def show(text: str = "") -> None:
     """A line of the result."""
-    print(text)
+    print(spelled(text, keep="\t\n"))
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> None:
@@ -74,9 +79,9 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     for place, column in enumerate(columns):
         widest = max(cell_len(text) for text in (column, *(row[place] for row in cells)))
         if place < left:
-            table.add_column(Text(column), min_width=min(widest, NARROWEST), overflow="fold")
+            table.add_column(Text(spelled(column)), min_width=min(widest, NARROWEST), overflow="fold")
         else:
-            table.add_column(Text(column), min_width=widest, no_wrap=True, justify="right")
+            table.add_column(Text(spelled(column)), min_width=widest, no_wrap=True, justify="right")
         needed += 2 + (min(widest, NARROWEST) if place < left else widest)
     for row in cells:
         table.add_row(*map(Text, row))
@@ -90,11 +95,6 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 def shown(text: str) -> str:
     """A name as a person can read it: `spelled`, and cut where it is very long."""
     return spelled(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
-
-
-def spelled(text: str) -> str:
-    """Text for one line of a terminal: tabs, line ends and other control characters as Python writes them."""
-    return "".join(repr(c)[1:-1] if unicodedata.category(c) == "Cc" else c for c in text)
 
 
 class Watcher:
@@ -120,7 +120,7 @@ class Watcher:
         )
         with Progress(*shape, console=messages, transient=True) as self.bars:
             if self.total:
-                self.epochs = self.bars.add_task(self.what, total=self.total)
+                self.epochs = self.bars.add_task(spelled(self.what), total=self.total)
             yield self
 
     def track(self, steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
@@ -128,7 +128,7 @@ class Watcher:
         if self.bars is None:
             yield from self._told(steps, what, total)
             return
-        task = self.bars.add_task(what, total=total)
+        task = self.bars.add_task(spelled(what), total=total)
         try:
             for step in steps:
                 yield step
@@ -150,7 +150,7 @@ class Watcher:
         if epoch.valid is not None:
             self.valid = f"  valid MRR {number(epoch.valid['mrr'])}"
         if self.bars is not None and self.epochs is not None:
-            description = f"{self.what}  loss {epoch.loss:.3f}{self.valid}"
+            description = f"{spelled(self.what)}  loss {epoch.loss:.3f}{self.valid}"
             self.bars.update(self.epochs, completed=epoch.number, description=description)
             return
         words = f"loss {epoch.loss:.4f}  penalty {epoch.penalty:.4f}  {epoch.seconds:.2f} s"

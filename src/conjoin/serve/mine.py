@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from conjoin.errors import UsageError
+from conjoin.escapes import for_spreadsheet
 from conjoin.files import replacing
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import Ids
@@ -61,24 +62,44 @@ COLUMNS = ("rank", "head", "relation", "tail", "plausibility", "probability", "s
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
-def check_file(path: Path) -> None:
+TEXTS = ("head", "relation", "tail", "label")
+
+
+def check_file(path: Path, *, for_spreadsheets: bool = False) -> None:
     """Refuse a file that `write_mined` could not write, before the work is done."""
+    if for_spreadsheets and path.suffix not in SEPARATORS:
+        raise UsageError(f"{path} is not for spreadsheets: write to a file that ends in .csv or .tsv")
     if path.suffix not in (*SEPARATORS, ".parquet"):
         raise UsageError(f"{path} has an unknown ending: write to a file that ends in .csv, .tsv or .parquet")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"there is no folder {path.parent} to write {path.name} to: make it first")
 
 
-def write_mined(path: AnyPath, facts: Iterable[Mined]) -> None:
+def write_mined(path: AnyPath, facts: Iterable[Mined], *, for_spreadsheets: bool = False) -> int:
     """One row a fact, as CSV, TSV or Parquet by the file's ending; the file is there whole or not at all.
 
-    >>> write_mined("mined.csv", [Mined("a", "likes", "c", 1.5, None, 1, 0.25, "a likes c")])
+    Names are written as they are, so that they can be read back. A spreadsheet may run some of them as formulas:
+    `for_spreadsheets` writes such cells with an apostrophe before the formula, and control characters spelled out.
+    Returns the number of such cells in a CSV or TSV file.
+
+    >>> write_mined("mined.csv", [Mined("a", "likes", "=c", 1.5, None, 1, 0.25, "a likes =c")])
+    1
     >>> Path("mined.csv").read_text().splitlines()[1]
-    '1,a,likes,c,0.25,,1.5,a likes c'
+    '1,a,likes,=c,0.25,,1.5,a likes =c'
+    >>> write_mined("mined.csv", [Mined("a", "likes", "=c", 1.5, None, 1, 0.25, "a likes =c")], for_spreadsheets=True)
+    1
+    >>> Path("mined.csv").read_text().splitlines()[1]
+    "1,a,likes,'=c,0.25,,1.5,a likes =c"
     """
     path = Path(path)
-    check_file(path)
+    check_file(path, for_spreadsheets=for_spreadsheets)
     rows = [asdict(fact) for fact in facts]
+    found = 0
+    for row in rows if path.suffix in SEPARATORS else ():
+        for column in TEXTS:
+            safe = for_spreadsheet(row[column])
+            found += safe != row[column]
+            row[column] = safe if for_spreadsheets else row[column]
     with replacing(path) as aside:
         if path.suffix == ".parquet":
             kinds = {
@@ -89,11 +110,12 @@ def write_mined(path: AnyPath, facts: Iterable[Mined]) -> None:
             }
             schema = pa.schema([(column, kinds.get(column, pa.string())) for column in COLUMNS])
             pq.write_table(pa.Table.from_pylist(rows, schema=schema), aside, compression="zstd")
-            return
+            return found
         with aside.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.DictWriter(stream, COLUMNS, delimiter=SEPARATORS[path.suffix], lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
+    return found
 
 
 class Found(NamedTuple):

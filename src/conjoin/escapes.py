@@ -1,0 +1,38 @@
+"""Foreign text made harmless, for terminals and for spreadsheets."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+DIRECTIONS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+"""Characters that turn the direction of the text after them: what is shown is not what is there."""
+ENDS = frozenset("\u2028\u2029")
+"""Ends of lines beyond ASCII."""
+CELL_STARTS = re.compile(r"(^|[;,\t\r\n|])([\s\"'\ufeff\u200b-\u200f\u2060]*)(?=[=+\-@＝＋－＠﹢﹣﹦﹫−])")
+"""Where a spreadsheet may see the start of a formula: at the start of a cell, and after a character that separates
+cells in some country, behind blanks, quotes and characters without width."""
+
+
+def spelled(text: str, *, keep: str = "") -> str:
+    """Text that cannot steer a terminal: control characters as Python writes them, except those in `keep`.
+
+    >>> spelled("\\x1b[31mred\\n"), spelled("two\\nlines\\x07", keep="\\n")
+    ('\\\\x1b[31mred\\\\n', 'two\\nlines\\\\x07')
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c in keep or not _is_control(c) else ascii(c)[1:-1] for c in text)
+
+
+def _is_control(c: str) -> bool:
+    return unicodedata.category(c) == "Cc" or c in DIRECTIONS or c in ENDS
+
+
+def for_spreadsheet(cell: str) -> str:
+    """A cell that a spreadsheet shows and does not run: an apostrophe before each formula, control characters spelled.
+
+    >>> for_spreadsheet('=HYPERLINK("http://example.org")'), for_spreadsheet("a; @b"), for_spreadsheet("Peru")
+    ('\\'=HYPERLINK("http://example.org")', "a; '@b", 'Peru')
+    """
+    return CELL_STARTS.sub(r"\1\2'", spelled(cell))
