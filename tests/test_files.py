@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conjoin.errors import RunError
+from conjoin.errors import RunError, UsageError
 from conjoin.files import (
+    check_target,
     making,
     open_regular,
     parse_json,
@@ -187,8 +188,11 @@ def test_devices_and_pipes_are_not_replaced(tmp_path: Path) -> None:
         with replacing(tmp_path / "pipe") as aside:
             aside.write_text("new")
 
-    with pytest.raises(OSError, match="named pipe"):
+    with pytest.raises(OSError, match="regular file"):
         write()
+    with pytest.raises(UsageError, match="pipe"):
+        check_target(tmp_path / "pipe")
+    check_target(tmp_path / "new")
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from conjoin import limits
-from conjoin.errors import RunError
+from conjoin.errors import RunError, UsageError
 
 SEAL = "sha256"
 KINDS = (
@@ -32,8 +32,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     A `path` that exists must be a regular file: replacing /dev/null by a file would break the system.
     """
-    with suppress(FileNotFoundError):
-        proper(path)
+    _check_replaceable(path)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield aside
@@ -43,6 +42,26 @@ def replacing(path: Path) -> Iterator[Path]:
         sync_folder(path.parent)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def _check_replaceable(path: Path) -> None:
+    try:
+        proper(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EISDIR):
+            raise
+        reason = "something other than a regular file is there: choose another name"
+        raise OSError(error.errno, reason, str(path)) from error
+
+
+def check_target(path: Path) -> None:
+    """A UsageError unless a file can be written at `path`: to be called before the work that fills it."""
+    try:
+        _check_replaceable(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -97,9 +116,7 @@ def _regular(found: os.stat_result, path: Path) -> os.stat_result:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder, and a file is expected", str(path))
     kind = next((kind for test, kind in KINDS if test(found.st_mode)), "a special file")
-    raise OSError(
-        errno.EINVAL, f"it is {kind}. Only regular files are read: save the content to a file first", str(path)
-    )
+    raise OSError(errno.EINVAL, f"it is {kind}, not a regular file: save the content to a file, name that", str(path))
 
 
 def open_regular(path: Path) -> io.BufferedReader:

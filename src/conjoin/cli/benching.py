@@ -54,6 +54,13 @@ class Results:
     out: Out = Path("bench/results")
     json: opt.Json = False
 
+    def check(self) -> None:
+        """A UsageError where the folder cannot be one, before anything is measured."""
+        from conjoin.errors import UsageError
+
+        if self.out.exists() and not self.out.is_dir():
+            raise UsageError(f"{self.out} is not a folder: choose another one for the results")
+
     def write(self, theme: str, parts: dict[str, Any], place: torch.device) -> None:
         """Write the files and show the table."""
         from conjoin.bench.results import hardware_of, table_of, today, write
@@ -170,6 +177,7 @@ def bench_growth(
     from conjoin.bench.growth import SWEEPS, grow
     from conjoin.device import choose_device
 
+    results.check()
     place = choose_device(results.device).device
     sweep = replace(SWEEPS[place.type], form=form)
     sweep = replace(sweep, precision=precision or sweep.precision)
@@ -210,6 +218,7 @@ def _measure(
     from conjoin.bench.rates import measured_rates
     from conjoin.device import choose_device
 
+    results.check()
     pykeen = Other(other) if other else None
     version = pykeen.check() if pykeen else None
     place = choose_device(results.device).device

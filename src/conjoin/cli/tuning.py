@@ -58,11 +58,13 @@ def tune(
     conjoin tune wn18rr --form 5star-conj --grid paper --storage postgresql://host/searches
     """
     from conjoin.device import choose_device
-    from conjoin.files import making
+    from conjoin.files import check_target, making, replacing
     from conjoin.learn.search import Search, block, grid_of
     from conjoin.learn.tune import best
     from conjoin.learn.tune import tune as search_for
 
+    if out is not None:
+        check_target(out)
     search = Search(
         form=form,
         trials=trials,
@@ -88,7 +90,8 @@ def tune(
     text = block(loaded, search, winner)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text + "\n", encoding="utf-8")
+        with replacing(out) as aside:
+            aside.write_text(text + "\n", encoding="utf-8")
         command = ["conjoin", "train", graph, *opt.reading_words(reading), "--form", form, "--settings", str(out)]
         say(f"Train with it: {shlex.join(command)}")
     if json:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from conjoin.errors import UsageError
 from conjoin.escapes import for_spreadsheet
-from conjoin.files import replacing
+from conjoin.files import check_target, replacing
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import Ids
 from conjoin.graph.patterns import find_mirrors
@@ -73,6 +73,7 @@ def check_file(path: Path, *, for_spreadsheets: bool = False) -> None:
         raise UsageError(f"{path} has an unknown ending: write to a file that ends in .csv, .tsv or .parquet")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"there is no folder {path.parent} to write {path.name} to: make it first")
+    check_target(path)
 
 
 def write_mined(path: AnyPath, facts: Iterable[Mined], *, for_spreadsheets: bool = False) -> int:
