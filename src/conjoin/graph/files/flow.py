@@ -190,8 +190,10 @@ def flow_triples(
             elif file_format not in FORMATS.values():
                 read_added(file_format, stream, sink)
             else:
-                cut = blocks_of_statements if file_format == "N-Triples" else blocks_of_lines
-                pieces = cut(stream, sink.file, size=BLOCK_BYTES)
+                if file_format == "N-Triples":
+                    pieces = blocks_of_statements(stream, sink.file, size=BLOCK_BYTES)
+                else:
+                    pieces = blocks_of_lines(stream, sink.file, limit=limits.LINE, size=BLOCK_BYTES)
                 blocks = track(pieces, f"read {os.path.basename(path)}", _expected_blocks(path))  # noqa: PTH119
                 if file_format == "N-Triples":
                     for part in _ntriples_parts(blocks, sink, scope, threads):
@@ -255,7 +257,13 @@ def _parsed(block: bytes, start: int, delimiter: str, layout: Layout, threads: i
 
     if b"\r" in block:
         block, start = block[start:].replace(b"\r\n", b"\n"), 0
-    if start == len(block) or b"\r" in block or b"\0" in block or not delimiter.isascii() or may_have_long(block):
+    if (
+        start == len(block)
+        or b"\r" in block
+        or b"\0" in block
+        or not delimiter.isascii()
+        or may_have_long(block, limits.LINE)
+    ):
         return None
     names = [str(i) for i in range(layout.width)]
     chosen = [names[i] for i in layout.positions]

@@ -133,7 +133,7 @@ def _blocks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 def _block_of_quads(ox: Any, block: list[bytes]) -> list[Any] | None:
     """The statements of a block, or None when its lines must be looked at one by one."""
-    if max(map(len, block)) > limits.STATEMENT:
+    if max(map(len, block)) > limits.NAME:  # perhaps too long, and then its line is to be told
         return None
     text = b"\n".join(block)
     if text.count(QUOTED) or b"\0" in text:

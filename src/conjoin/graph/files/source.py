@@ -96,17 +96,17 @@ def opened(path: AnyPath) -> Iterator[BinaryIO]:
         raise GraphError(f"{shown!r} is no file name: {error}") from error
 
 
-def text_lines(stream: BinaryIO, shown: str, limit: int = limits.LINE) -> Iterator[bytes]:
+def text_lines(stream: BinaryIO, shown: str) -> Iterator[bytes]:
     """The lines as bytes with their ends, the byte-order mark of UTF-8 taken off. A line ends with a line feed.
 
     Of a line that `is_long` only a part is there.
     """
-    for block in blocks_of_lines(stream, shown, limit=limit):
+    for block in blocks_of_lines(stream, shown, limit=limits.LINE):
         yield from io.BytesIO(block)
 
 
 def blocks_of_lines(
-    stream: BinaryIO, shown: str, *, size: int = PIECE, limit: int = limits.LINE, with_returns: bool = False
+    stream: BinaryIO, shown: str, *, limit: int, size: int = PIECE, with_returns: bool = False
 ) -> Iterator[bytes]:
     """The file in pieces of whole lines, the byte-order mark taken off, in bounded memory.
 
@@ -136,12 +136,12 @@ def blocks_of_statements(stream: BinaryIO, shown: str, *, size: int = PIECE) -> 
     return blocks_of_lines(stream, shown, size=size, limit=limits.STATEMENT, with_returns=True)
 
 
-def is_long(line: bytes, limit: int = limits.LINE) -> bool:
+def is_long(line: bytes, limit: int) -> bool:
     """Has a line more bytes than are read, its end not counted?"""
     return len(line) > limit and len(line.rstrip(b"\r\n")) > limit
 
 
-def may_have_long(block: bytes, limit: int = limits.LINE) -> bool:
+def may_have_long(block: bytes, limit: int) -> bool:
     """May one of these lines be long? False is certain. Looks at a few bytes of the block only."""
     start = 0
     while start + limit < len(block):

@@ -41,7 +41,7 @@ class TsvRows:
         before = number = sink.lines
         try:
             for number, raw in enumerate(self._lines, start=before + 1):
-                if len(raw) > limits.LINE and is_long(raw):
+                if len(raw) > limits.LINE and is_long(raw, limits.LINE):
                     sink.problem(number, LONG_LINE, too_long(limits.LINE))
                     continue
                 try:
@@ -94,7 +94,7 @@ class CsvRows:
                 number = self._sink.lines
             self._current.append((number, raw))
             self._size += len(raw)
-            if self._size > limits.LINE and (len(self._current) > 1 or is_long(raw)):
+            if self._size > limits.LINE and (len(self._current) > 1 or is_long(raw, limits.LINE)):
                 raise _LongRow
             try:
                 yield raw.decode()

@@ -18,7 +18,7 @@ from conjoin.graph.files.source import without_mark
 PIECE = 1 << 16
 """Bytes that are looked at together."""
 LONG = rb'"""(?:[^"\\]++|\\.|"{1,2}(?!"))*+'
-SHORT = rb'"(?!"")(?:[^"\\\r\n]++|\\.)*+'
+SHORT = rb'"(?!")(?:[^"\\\r\n]++|\\.)*+'
 IRI = rb'<[^<>"\s{}|^`]*+'
 COMMENT = rb"#[^\r\n]*+"
 
@@ -28,7 +28,8 @@ def _either(*kinds: bytes) -> bytes:
     return b"|".join(dict.fromkeys(each for kind in kinds for each in (kind, kind.replace(b'"', b"'"))))
 
 
-WHOLE = _either(LONG + b'"""', SHORT + b'"') + b"|" + b"|".join([IRI + b">", COMMENT + rb"[\r\n]", rb"\\."])
+TEXT = _either(LONG + b'"""', SHORT + b'"', b'""(?=[^"])')
+WHOLE = b"|".join([TEXT, IRI + b">", COMMENT + rb"[\r\n]", rb"\\."])
 """A text in quotes, an IRI, a comment, or an escaped character of a short name: brackets in them open nothing."""
 TOKEN = re.compile(WHOLE, re.DOTALL)
 TOKENS = re.compile(rb"(?:[^\"'<#\\]++|" + WHOLE + rb'|<(?=[<"\s{}|^`]))*+', re.DOTALL)
