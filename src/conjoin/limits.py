@@ -29,7 +29,9 @@ NESTED = 64
 """Levels of tables and lists inside each other, in TOML and in JSON."""
 
 RECORD = 4 << 20
-"""A JSON record: run.json, result.json, graph.json and the like. Real ones have some kilobytes."""
+"""A JSON record: run.json, result.json and the like. Real ones have some kilobytes."""
+GRAPH_RECORD = 16 << 20
+"""The graph.json of a stored graph, which lists up to a thousand bad lines, and every file that was ingested."""
 LARGE_RECORD = 64 << 20
 """A JSON file that grows with relations, cells or epochs: calibration, patterns, reports, events.jsonl."""
 VALUES = 4_000_000

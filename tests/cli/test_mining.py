@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.commands import conjoin
+from tests.cli.commands import TINY, conjoin, write_lines
 
 import conjoin as library
 from conjoin.cli.mining import worth
@@ -91,6 +93,76 @@ def test_mine_to_a_file(trained: Path, tmp_path: Path) -> None:
     assert (said.code, said.out) == (0, "")
     assert "5 facts in" in said.err
     assert (tmp_path / "facts.csv").read_text().startswith("rank,head,relation,tail,")
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on a graph whose names are formulas, and sequences that steer a terminal."""
+    folder = tmp_path_factory.mktemp("hostile")
+    names = ["=1+1", "＝cmd|' /C calc'!A0", "\x1b[31mred", "\x9b2J", "\u202eevil", "plain", "@SUM(A1)", "b;=1"]
+    facts = [(names[i], "-r", names[(i + step) % len(names)]) for i in range(len(names)) for step in (1, 2, 3)]
+    file = write_lines(folder / "facts.tsv", facts)
+    assert conjoin("train", file, *TINY, "-o", folder / "run").code == 0
+    return folder / "run"
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_formulas_are_written_as_they_are_unless_for_spreadsheets(hostile: Path, tmp_path: Path, ending: str) -> None:
+    plain, safe = tmp_path / f"plain{ending}", tmp_path / f"safe{ending}"
+    said = conjoin("mine", hostile, "-n", 30, "--out", plain)
+    told = conjoin("mine", hostile, "-n", 30, "--out", safe, "--for-spreadsheets", "--json").json
+    delimiter = "," if ending == ".csv" else "\t"
+    rows, shown = ([*csv.DictReader(file.open(newline=""), delimiter=delimiter)] for file in (plain, safe))
+    facts = [(fact.head, fact.relation, fact.tail) for fact in mine(library.open(hostile), n=30)]
+    assert [(row["head"], row["relation"], row["tail"]) for row in rows] == facts, "the default can be read back"
+    changed = sum(one[key] != other[key] for one, other in zip(rows, shown, strict=True) for key in one)
+    assert told["formulas"] == changed > len(facts)
+    assert f"{changed} cells" in said.err
+    assert "--for-spreadsheets" in said.err
+    cells = [row[key] for row in shown for key in ("head", "relation", "tail", "label")]
+    assert not [cell for cell in cells if cell[:1] in "=+-@＝" or not cell.isprintable()]
+
+
+def test_nothing_is_said_of_formulas_where_there_are_none(trained: Path, tmp_path: Path) -> None:
+    assert "spreadsheet" not in conjoin("mine", trained, "-n", 5, "--out", tmp_path / "facts.csv").err
+    assert conjoin("mine", trained, "--for-spreadsheets").code == 2
+    assert conjoin("mine", trained, "--out", tmp_path / "a.parquet", "--for-spreadsheets").code == 2
+
+
+def test_scores_are_for_spreadsheets_too(hostile: Path) -> None:
+    words = ("score", hostile, "=1+1", "-r", "@SUM(A1)")
+    assert conjoin(*words[:2], "--", *words[2:]).out.splitlines()[1].startswith("=1+1\t-r\t@SUM(A1)\t")
+    safe = conjoin(*words[:2], "--for-spreadsheets", "--", *words[2:])
+    assert safe.out.splitlines()[1].startswith("'=1+1\t'-r\t'@SUM(A1)\t")
+
+
+def test_names_do_not_steer_the_terminal(hostile: Path, tmp_path: Path) -> None:
+    red = "\x1b[31mred"
+    facts = write_lines(tmp_path / "\x1b[2Jfacts.tsv", [(red, "-r", "unknown\x9b2J"), (red, "-r", red)])
+    commands = [
+        ("ask", hostile, "--", red, "-r", "?"),
+        ("ask", hostile, "--json", "--", red, "-r", "?"),
+        ("ask", hostile, "--explain", "--only-new", "--", "plain", "-r", "?"),
+        ("ask", hostile, "--", f"{red}x", "-r", "?"),
+        ("ask", hostile, "--file", facts),
+        ("score", hostile, facts, "--on-error", "skip"),
+        ("similar", hostile, red),
+        ("explain", hostile, "--", red, "-r", "plain"),
+        ("find", hostile, "red"),
+        ("mine", hostile, "-n", 20),
+        ("mine", hostile, "--relation", red),
+        ("inspect", facts),
+        ("inspect", facts, "--columns", "0,1,9"),
+        ("inspect", tmp_path / f"{red}.tsv"),
+        ("rank", hostile, "--by", "relation"),
+        ("patterns", facts),
+    ]
+    for words in commands:
+        ran = conjoin(*words)
+        steering = [
+            c for c in ran.out + ran.err if (unicodedata.category(c) == "Cc" and c not in "\n\t") or c == "\u202e"
+        ]
+        assert not steering, (words, ran)
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def _write_tables(tables: Iterator[Any], file: Path) -> None:
 def _record(file: Path) -> dict[str, Any]:
     """What graph.json says, once it is shown to be whole."""
     try:
-        text = read_limited(file, limits.RECORD)
+        text = read_limited(file, limits.GRAPH_RECORD)
         record = parse_json(text)
     except FileNotFoundError as error:
         raise GraphError(f"{file.parent} holds no stored graph: there is no {file.name}") from error
