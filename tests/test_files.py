@@ -25,6 +25,7 @@ from conjoin.files import (
     read_limited,
     read_sealed,
     replacing,
+    replacing_all,
     sha256_of,
     write_json,
     write_sealed,
@@ -224,3 +225,38 @@ def test_json_of_too_many_values_is_refused() -> None:
     assert parse_json(b"[" + b"0," * 1000 + b"0]") == [0] * 1001
     with pytest.raises(ValueError, match="4,000,000 values"):
         parse_json(b"[" + b"[]," * 4_000_000 + b"[]]")
+
+
+def written(paths: list[Path], text: str) -> None:
+    with replacing_all(paths) as asides:
+        for aside in asides:
+            aside.write_text(text, encoding="utf-8")
+
+
+def test_files_that_belong_together_are_all_new(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("old")
+    written([tmp_path / "a", tmp_path / "b"], "new")
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "new", "b": "new"}
+
+
+@pytest.mark.parametrize("failing", ["replace", "fsync", "link"])
+def test_files_that_belong_together_are_all_old_after_an_error(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last call of each kind fails: the second rename, the sync of the folder; without links there are copies."""
+    (tmp_path / "b").write_text("old")
+    calls, last = iter(range(9)), {"replace": 1, "fsync": 2, "link": 0}[failing]
+    real = getattr(os, failing)
+
+    def fail(*words: object) -> object:
+        if next(calls) == last:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(*words)
+
+    monkeypatch.setattr(os, failing, fail)
+    if failing == "link":
+        written([tmp_path / "a", tmp_path / "b"], "new")
+        return
+    with pytest.raises(OSError, match="Input/output error"):
+        written([tmp_path / "a", tmp_path / "b"], "new")
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"b": "old"}

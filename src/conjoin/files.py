@@ -8,8 +8,9 @@ import io
 import json
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield aside
-        with aside.open("rb+") as written:
-            os.fsync(written.fileno())
+        _sync_file(aside)
         aside.replace(path)
         sync_folder(path.parent)
     finally:
@@ -62,6 +62,51 @@ def check_target(path: Path) -> None:
         _check_replaceable(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def replacing_all(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """`replacing` for files that belong together: all of them are new afterwards or, on an error, all of them old.
+
+    A process that is killed between two of the renames at the end leaves some of each.
+    """
+    for path in paths:
+        _check_replaceable(path)
+    asides = [path.with_name(f".{path.name}.{secrets.token_hex(4)}.part") for path in paths]
+    kept = [aside.with_name(f"{aside.name}.old.part") for aside in asides]
+    replaced: list[int] = []
+    try:
+        yield asides
+        for aside, path, old in zip(asides, paths, kept, strict=True):
+            _sync_file(aside)
+            if path.exists():
+                _second_name(path, old)
+        try:
+            for number, aside in enumerate(asides):
+                aside.replace(paths[number])
+                replaced.append(number)
+            for folder in {path.parent for path in paths}:
+                sync_folder(folder)
+        except BaseException:
+            for number in replaced:
+                kept[number].replace(paths[number]) if kept[number].exists() else paths[number].unlink()
+            raise
+    finally:
+        for left in (*asides, *kept):
+            left.unlink(missing_ok=True)
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb+") as written:
+        os.fsync(written.fileno())
+
+
+def _second_name(path: Path, other: Path) -> None:
+    """The same file under another name too; a copy where the file system has no such links."""
+    try:
+        other.hardlink_to(path)
+    except OSError:
+        shutil.copyfile(path, other)
 
 
 def sync_folder(folder: Path) -> None:
@@ -97,9 +142,12 @@ def making(folder: Path) -> Iterator[None]:
 
 def write_json(path: Path, value: Any) -> None:
     """Readable, sorted, atomic; refuses numbers that JSON cannot hold."""
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     with replacing(path) as aside:
-        aside.write_text(text + "\n", encoding="utf-8")
+        aside.write_bytes(_spelled(value))
+
+
+def _spelled(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def proper(path: Path) -> os.stat_result:
@@ -195,7 +243,13 @@ def read_json(path: Path, *, limit: int = limits.RECORD) -> Any:
 
 def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
     """An object with the checksum of its own content, so that a changed digit is noticed."""
-    write_json(path, {**value, SEAL: digest(value)})
+    with replacing(path) as aside:
+        aside.write_bytes(sealed(value))
+
+
+def sealed(value: Mapping[str, Any]) -> bytes:
+    """The content that `write_sealed` writes."""
+    return _spelled({**value, SEAL: digest(value)})
 
 
 def read_sealed(path: Path, *, limit: int = limits.RECORD) -> dict[str, Any]:

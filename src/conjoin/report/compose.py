@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from conjoin.errors import NotInstalled
-from conjoin.files import replacing, write_sealed
+from conjoin.files import make_folder, replacing_all, sealed
 from conjoin.progress import Track, silent
 from conjoin.report import figures as plots
 from conjoin.report.as_html import html
@@ -101,8 +101,7 @@ def write_report(study: Study, root: Path, folder: Path, *, track: Track = silen
         **{f"{FIGURES}/{figure.name}.svg": figure.svg.encode() for figure in document.figures},
         **{f"{FIGURES}/{figure.name}.pdf": figure.pdf for figure in document.figures},
     }
-    _write(folder, contents)
-    write_sealed(folder / "report.json", told)
+    _write(folder, {**contents, "report.json": sealed(told)})
     return told
 
 
@@ -130,9 +129,11 @@ def write_plot(findings: Findings, plot: Plot, folder: Path, *, root: Path, trac
 
 
 def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
-    for name, content in contents.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        with replacing(folder / name) as aside:
+    files = {folder / name: content for name, content in contents.items()}
+    for file in files:
+        make_folder(file.parent)
+    with replacing_all([*files]) as asides:
+        for aside, content in zip(asides, files.values(), strict=True):
             aside.write_bytes(content)
 
 

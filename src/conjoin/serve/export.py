@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from conjoin.errors import UsageError, unknown
-from conjoin.files import proper, replacing
+from conjoin.files import proper, replacing, replacing_all
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import HELD_OUT, Graph, Vocabulary
@@ -55,9 +55,9 @@ def export(run: AnyPath, out: AnyPath, *, format: str = "safetensors", weights: 
         for vocabulary, _ in files.values():
             _words(vocabulary)
     _make(target)
-    for file, (vocabulary, rows) in files.items():
-        with replacing(file) as aside:
-            write(aside, vocabulary, rows)
+    with replacing_all([*files]) as asides:
+        for aside, table in zip(asides, files.values(), strict=True):
+            write(aside, *table)
     return list(files)
 
 
@@ -105,7 +105,8 @@ def _write_parquet(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:
     """Name, label and one list of reals a row."""
     values = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel(), pa.float32()), rows.shape[1])
     columns = [list(vocabulary.names), _given_labels(vocabulary), values]
-    pq.write_table(pa.table(columns, schema=_schema(rows)), path, compression="zstd")
+    with path.open("wb") as stream:
+        pq.write_table(pa.table(columns, schema=_schema(rows)), stream, compression="zstd")
 
 
 def _is_earlier_parquet(path: Path, vocabulary: Vocabulary, rows: Rows) -> bool:
