@@ -125,6 +125,26 @@ def test_a_failure_leaves_the_old_graph_and_no_rest(tmp_path: Path, monkeypatch:
     assert [file.name for file in tmp_path.iterdir()] == ["graph"]
 
 
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_folder_that_cannot_be_synced_is_as_before(
+    earlier: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "graph"
+    if earlier:
+        save_graph(nasty_graph(), folder)
+
+    def fail(synced: Path) -> None:
+        if synced == tmp_path:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(store, "sync_folder", fail)
+    with pytest.raises(GraphError, match="Input/output error"):
+        save_graph(Graph.from_triples([("a", "r", "b")]), folder)
+    if earlier:
+        assert_same(open_graph(folder), nasty_graph())
+    assert [file.name for file in tmp_path.iterdir()] == ["graph"] * earlier
+
+
 @pytest.mark.parametrize("name", ["graph.json", "entities.parquet", "relations.parquet", "triples.parquet"])
 def test_every_flipped_bit_and_every_truncation_is_noticed(tmp_path: Path, name: str) -> None:
     folder = save_graph(nasty_graph(), tmp_path / "graph")

@@ -137,8 +137,11 @@ def rows_of(file: Path) -> Iterator[Ids]:
             raise ValueError(f"{file.name} is an array of another version of the format")
         (n_rows, columns), _, dtype = np.lib.format.read_array_header_1_0(stream)
         for start in range(0, n_rows, CHUNK_ROWS):
-            count = min(CHUNK_ROWS, n_rows - start)
-            yield np.fromfile(stream, dtype, count * columns).reshape(count, columns)
+            rows = np.empty((min(CHUNK_ROWS, n_rows - start), columns), dtype)
+            octets = rows.reshape(-1).view(np.uint8)
+            if stream.readinto(octets.data) != len(octets):  # np.fromfile takes an error for the end of the file
+                raise ValueError(f"{file.name} is shorter than its header says")
+            yield rows
 
 
 def entity_names(place: Path) -> PackedNames:

@@ -90,19 +90,20 @@ def refuse_other_content(target: Path) -> None:
 
 
 def swap(stage: Path, target: Path) -> None:
-    """Put the complete folder in its place; what was there before goes once the new one stands."""
-    if not target.exists():
-        stage.rename(target)
-        sync_folder(target.parent)
-        return
-    old = stage.with_suffix(".old")
-    target.rename(old)
+    """Put the complete folder in its place; what was there before goes once the new one stands, or returns."""
+    old = stage.with_name(f"{stage.name}.old")
+    replaces = target.exists()
+    if replaces:
+        target.rename(old)
     try:
         stage.rename(target)
-    except OSError:
-        old.rename(target)
+        sync_folder(target.parent)
+    except BaseException:
+        if target.exists():
+            target.rename(stage)
+        if replaces:
+            old.rename(target)
         raise
-    sync_folder(target.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -17,7 +17,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -215,14 +215,13 @@ class _Clock:
 def _make(sources: _Sources, plan: _Plan, stage: Path, engine: Engine, track: Track) -> dict[str, Any]:
     """All files of the stored graph in `stage`; everything about it but its folder."""
     clock, work = _Clock(), stage / "work"
-    spool = Spool(work)
-    for files in sources.splits:
-        spool.add(files, plan.options, threads=plan.threads, track=track)
     said: list[str] = []
-    for kind, labels in (("entity", sources.labels), ("relation", sources.relation_labels)):
-        if labels:
-            said.extend(spool.add_labels(kind, labels, plan.options))
-    spool.close()
+    with closing(Spool(work)) as spool:
+        for files in sources.splits:
+            spool.add(files, plan.options, threads=plan.threads, track=track)
+        for kind, labels in (("entity", sources.labels), ("relation", sources.relation_labels)):
+            if labels:
+                said.extend(spool.add_labels(kind, labels, plan.options))
     if not spool.reports[0].triples and not any(report.triples for report in spool.reports):
         raise GraphError(nothing(spool.reports[0]))
     clock.lap("read")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ class Spool:
         self.parts: list[Path] = []
         self.labels = folder / "labels.parquet"
         self.n_labels = 0
+        self._opened = ExitStack()
         self._columns = pa.schema([(name, pa.string()) for name in PLACES])
         self._label_columns = pa.schema(
             [
@@ -53,9 +55,8 @@ class Spool:
 
         part = self.folder / f"triples-{len(self.parts)}.parquet"
         self.parts.append(part)
-        with pq.ParquetWriter(
-            part, self._columns, compression="snappy", use_dictionary=["relation"], write_statistics=False
-        ) as writer:
+        plain: dict[str, Any] = {"compression": "snappy", "use_dictionary": ["relation"], "write_statistics": False}
+        with part.open("wb") as stream, pq.ParquetWriter(stream, self._columns, **plain) as writer:
             for scope, file in files.items():
                 self.reports.append(
                     flow_triples(
@@ -82,7 +83,8 @@ class Spool:
         if not rows:
             return
         if not self.n_labels:
-            self._label_writer: Any = pq.ParquetWriter(self.labels, self._label_columns, compression="snappy")
+            stream = self._opened.enter_context(self.labels.open("wb"))
+            self._label_writer: Any = self._opened.enter_context(pq.ParquetWriter(stream, self._label_columns))
         names, texts, ranks = zip(*rows, strict=True)
         places = range(self.n_labels, self.n_labels + len(rows))
         columns = [[kind] * len(rows), list(names), list(texts), list(ranks), list(places)]
@@ -94,6 +96,5 @@ class Spool:
         self.n_labels += len(rows)
 
     def close(self) -> None:
-        """Nothing more will be added."""
-        if self.n_labels:
-            self._label_writer.close()
+        """Nothing more will be added, also because of an error: pyarrow would close its files when it is collected."""
+        self._opened.close()
