@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import conjoin
 from conjoin.errors import GraphError, UsageError
-from conjoin.graph import split as splitting
 from conjoin.graph.files.folder import read_graph
 from conjoin.graph.graph import SPLITS, Graph, Split
 from conjoin.graph.holdout import bands
@@ -304,41 +303,6 @@ def test_what_would_be_read_instead_of_the_new_split_is_refused(name: str, plent
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(UsageError, match="would be read instead"):
         write_split(plenty, tmp_path, overwrite=True)
-
-
-def test_an_interrupted_write_leaves_no_half_folder(
-    plenty: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = splitting._write_columns
-
-    def fail_on_test(file: Path, columns: dict[str, list[str]]) -> None:
-        if file.name == "test.txt":
-            raise OSError("disk full")
-        write(file, columns)
-
-    monkeypatch.setattr(splitting, "_write_columns", fail_on_test)
-    with pytest.raises(GraphError, match="cannot be stored: disk full"):
-        write_split(plenty, tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_interrupted_overwrite_leaves_no_mixture(
-    plenty: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_split(plenty, tmp_path)
-    replace = Path.replace
-
-    def fail_on_train(self: Path, target: Path) -> Path:
-        if target.name == "train.txt":
-            raise OSError("power cut")
-        return replace(self, target)
-
-    monkeypatch.setattr(Path, "replace", fail_on_train)
-    with pytest.raises(GraphError, match="power cut"):
-        write_split(split_graph(plenty, valid=0.1, test=0.1), tmp_path, overwrite=True)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["test.txt", "valid.txt"]
-    with pytest.raises(GraphError, match="no train file"):
-        read_graph(tmp_path)
 
 
 def test_names_that_are_no_text_and_folders_that_are_files(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Which triples leave train is decided in `conjoin.graph.holdout`, the same for gr
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shutil
@@ -15,9 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from conjoin.errors import GraphError, UsageError
+from conjoin.files import making, sync_folder
 from conjoin.graph.files.columns import is_header
 from conjoin.graph.files.source import SPLIT_NAMES, AnyPath, split_name
-from conjoin.graph.files.store import STORED
+from conjoin.graph.files.store import STORED, swap
 from conjoin.graph.graph import SPLITS, Graph
 from conjoin.graph.holdout import bands, digests, hold_out, parts_of, split_notes
 from conjoin.graph.patterns import distinct
@@ -26,6 +28,7 @@ BREAKS = re.compile("[\t\n\r\0\ufeff]")
 LABELS = ("entity_labels.tsv", "relation_labels.tsv")
 HOLD_MORE_OUT = "hold more out with split_graph(graph, valid=0.2, test=0.1) (conjoin split FILE --valid 20% -o FOLDER)"
 """The way out of having nothing to validate or to calibrate on."""
+EARLIER = "earlier"
 FILES = (*(f"{split}{suffix}" for split in SPLITS for suffix in (".txt", ".parquet")), *LABELS)
 
 
@@ -84,8 +87,9 @@ def write_split(graph: Graph, folder: AnyPath, *, overwrite: bool = False) -> Wr
     """Store the splits as tab-separated train.txt, valid.txt and test.txt, and labels in entity_labels.tsv.
 
     Names that such lines cannot hold turn the files into train.parquet and so on. A new folder appears complete or
-    not at all. In a folder that exists, the old split goes first and train arrives last: an interrupted write leaves
-    a folder without train, never a mixture of two splits. Other files in it are left alone.
+    not at all. In a folder that exists, the old split goes first and train arrives last: a process that is killed then
+    leaves a folder without train, never a mixture of two splits; an error brings the old split back. Other files in it
+    are left alone.
 
     >>> graph = Graph.from_triples([("a", "r", "b")], [("b", "r", "a")], [("a", "s", "a")])
     >>> [file.name for file in write_split(graph, "my-graph").files]
@@ -95,21 +99,53 @@ def write_split(graph: Graph, folder: AnyPath, *, overwrite: bool = False) -> Wr
     existing = target.is_dir()
     _refuse_conflicts(target, overwrite=overwrite)
     stage = (target if existing else target.parent) / f".{target.name}.{secrets.token_hex(4)}.partial"
+    aside = ""
     try:
-        stage.mkdir(parents=True)
-        names, notes = _write_files(graph, stage)
-        if existing:
-            for name in FILES:
-                (target / name).unlink(missing_ok=True)
-            for name in reversed(names):
-                (stage / name).replace(target / name)
-        else:
-            stage.rename(target)
+        with making(stage.parent):
+            stage.mkdir()
+            names, notes = _write_files(graph, stage)
+            sync_folder(stage)
+            if existing:
+                _exchange(stage, target, names)
+            else:
+                swap(stage, target)
     except OSError as error:
-        raise GraphError(f"{folder}: the split cannot be stored: {error.strerror or error}") from error
+        aside = f". Files of the earlier split are in {stage / EARLIER}" if isinstance(error, _PutAside) else ""
+        raise GraphError(f"{folder}: the split cannot be stored: {error.strerror or error}{aside}") from error
     finally:
-        shutil.rmtree(stage, ignore_errors=True)
+        if not aside:
+            shutil.rmtree(stage, ignore_errors=True)
     return Written(target, tuple(target / name for name in names), tuple(notes))
+
+
+class _PutAside(OSError):
+    """The earlier files could not be put back."""
+
+
+def _exchange(stage: Path, target: Path, names: list[str]) -> None:
+    """Put new files into a folder, train last, and take the earlier ones out of it; on an error, the other way round.
+
+    Raises _PutAside where that fails too: the earlier files stay in the folder EARLIER of `stage`.
+    """
+    earlier = stage / EARLIER
+    earlier.mkdir()
+    try:
+        for name in FILES:
+            if (target / name).exists():
+                (target / name).rename(earlier / name)
+        for name in reversed(names):
+            (stage / name).rename(target / name)
+        sync_folder(target)
+    except BaseException:
+        try:
+            for name in names:
+                if not (stage / name).exists():
+                    (target / name).rename(stage / name)
+            for file in earlier.iterdir():
+                file.rename(target / file.name)
+        except OSError as error:
+            raise _PutAside(error.errno, error.strerror) from error
+        raise
 
 
 def _refuse_conflicts(target: Path, *, overwrite: bool) -> None:
@@ -167,13 +203,16 @@ def _why_not_lines(graph: Graph) -> str:
 def _write_columns(file: Path, columns: dict[str, list[str]]) -> None:
     """Equally long columns of names as Parquet, or as tab-separated lines without a header."""
     try:
-        if file.suffix == ".parquet":
-            import pyarrow as pa
-            import pyarrow.parquet as pq
+        with file.open("wb") as stream:
+            if file.suffix == ".parquet":
+                import pyarrow as pa
+                import pyarrow.parquet as pq
 
-            pq.write_table(pa.table({title: pa.array(column, pa.string()) for title, column in columns.items()}), file)
-        else:
-            with file.open("w", encoding="utf-8", newline="\n") as lines:
-                lines.writelines("\t".join(row) + "\n" for row in zip(*columns.values(), strict=True))
+                table = pa.table({title: pa.array(column, pa.string()) for title, column in columns.items()})
+                pq.write_table(table, stream)
+            else:
+                stream.writelines(("\t".join(row) + "\n").encode() for row in zip(*columns.values(), strict=True))
+            stream.flush()
+            os.fsync(stream.fileno())
     except UnicodeEncodeError as error:
         raise GraphError(f"{error.object!r} is not valid Unicode and cannot be stored: rename it") from error
