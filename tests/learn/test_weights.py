@@ -90,7 +90,7 @@ def test_every_kind_of_damage_is_noticed(tmp_path: Path) -> None:
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
-    with pytest.raises(RunError, match="cannot be read as weights"):
+    with pytest.raises(RunError, match="cannot be read"):
         load_tensors(path)
     for metadata in (None, {"other": "1"}, {"conjoin": "[]"}, {"conjoin": "{"}, {"conjoin": "{}"}):
         save_file({"x": torch.ones(2)}, path, metadata=metadata)
@@ -174,3 +174,18 @@ def test_weights_of_another_model_are_refused(tmp_path: Path, tensors: dict[str,
     save_tensors(tmp_path / "m", tensors, WORDS)
     with pytest.raises(RunError, match=said):
         load_model(tmp_path / "m", Model("complex", 3, 1, rank=2, seed=None))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("unable to mmap"), MemoryError("Cannot allocate memory")])
+def test_a_file_that_cannot_be_mapped_is_refused(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch tells such failures by other errors than OSError."""
+    save_tensors(tmp_path / "a", TENSORS, WORDS)
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("conjoin.learn.weights.safe_open", fail)
+    with pytest.raises(RunError, match=str(error)):
+        load_tensors(tmp_path / "a")

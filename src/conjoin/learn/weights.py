@@ -148,13 +148,23 @@ def _reading(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The open file and its words, the seal among them."""
     try:
         check_header(path)
-        with safe_open(path, framework="pt") as stored:
+        with _opened(path) as stored:
             words = parse_json((stored.metadata() or {})["conjoin"].encode())
             if SEAL not in words:
                 raise KeyError(SEAL)
             yield stored, words
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunError(f"{path} cannot be read as weights ({error}): delete the folder and run again") from error
+
+
+def _opened(path: Path) -> Any:
+    """The file, open for reading. A RuntimeError of torch, or a MemoryError, says that the system cannot map it."""
+    try:
+        return safe_open(path, framework="pt")
+    except (RuntimeError, MemoryError) as error:
+        raise OSError(str(error)) from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

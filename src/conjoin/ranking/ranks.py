@@ -169,8 +169,8 @@ def _whole(column: Any) -> Ids:
 def _write_table(table: Any, path: AnyPath) -> None:
     import pyarrow.parquet as pq
 
-    with replacing(Path(path)) as aside:
-        pq.write_table(table, aside, compression="zstd", compression_level=19)
+    with replacing(Path(path)) as aside, aside.open("wb") as stream:
+        pq.write_table(table, stream, compression="zstd", compression_level=19)
 
 
 def _read_table(path: Path) -> Any:

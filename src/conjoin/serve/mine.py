@@ -110,7 +110,8 @@ def write_mined(path: AnyPath, facts: Iterable[Mined], *, for_spreadsheets: bool
                 "score": pa.float64(),
             }
             schema = pa.schema([(column, kinds.get(column, pa.string())) for column in COLUMNS])
-            pq.write_table(pa.Table.from_pylist(rows, schema=schema), aside, compression="zstd")
+            with aside.open("wb") as table:
+                pq.write_table(pa.Table.from_pylist(rows, schema=schema), table, compression="zstd")
             return found
         with aside.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.DictWriter(stream, COLUMNS, delimiter=SEPARATORS[path.suffix], lineterminator="\n")
