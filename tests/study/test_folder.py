@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -273,3 +274,15 @@ def test_a_run_folder_is_taken_where_its_path_is(tmp_path: Path) -> None:
     assert open_run(folder).ask("a", "r") == open_run(tmp_path / "run").ask("a", "r")
     assert export(folder, tmp_path / "bundle")
     assert fold_run(folder, [("d", "r", "a")], tmp_path / "more")[0].graph.n_entities == 4
+
+
+def test_an_event_that_cannot_be_synced_is_taken_back(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = folder.events_file.read_bytes()
+
+    def fail(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        folder.append({"epoch": 9})
+    assert folder.events_file.read_bytes() == before

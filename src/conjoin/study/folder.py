@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -196,10 +196,17 @@ class RunFolder:
 
     def append(self, event: dict[str, Any]) -> None:
         """Add one epoch's event, on the disk before any checkpoint that counts on it."""
-        with self.events_file.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(event, sort_keys=True, allow_nan=False) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
+        left = (json.dumps(event, sort_keys=True, allow_nan=False) + "\n").encode()
+        with self.events_file.open("ab", buffering=0) as stream:  # a buffer would be written again after an error
+            start = stream.seek(0, os.SEEK_END)
+            try:
+                while left:
+                    left = left[stream.write(left) :]
+                os.fsync(stream.fileno())
+            except OSError:
+                with suppress(OSError):
+                    stream.truncate(start)
+                raise
 
     def keep_events_until(self, epoch: int, *, expected: str | None = None) -> None:
         """Forget the events of epochs that will be run again; refuse others than those of the `expected` checksum."""
