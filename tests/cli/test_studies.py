@@ -145,3 +145,11 @@ def test_default_root_is_beside_the_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / "studies" / "results" / "small" / "own" / "tied").is_dir()
     told = next((tmp_path / "studies" / "results").rglob("run.json")).read_text(encoding="utf-8")
     assert "conjoin study run studies/small.toml --only" in told
+
+
+def test_data_that_cannot_be_read_fail_the_study(tmp_path: Path) -> None:
+    """They are here, so nothing is absent; the runs are not done all the same."""
+    file = small_study(tmp_path).file
+    (tmp_path / "own" / "train.txt").write_text("one column\n", encoding="utf-8")
+    ran = conjoin("study", "run", file, "--device", "cpu", "--json")
+    assert ran.code == 1

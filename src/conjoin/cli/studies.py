@@ -121,7 +121,7 @@ def run_study(
         if stop():
             raise Stopped("the same command goes on")
     after = survey(specified, place, cells=cells)
-    failed = [each for each in after if each.state == "failed"]
+    failed = _failed(before, outcomes, after, retried=retry_failed)
     if json:
         emit(
             {
@@ -131,11 +131,27 @@ def run_study(
         )
     else:
         show(_summary(after))
-        for each in failed:
-            show(f"failed: {each.cell.title}: {each.reason}")
+        for title, reason in failed.items():
+            show(f"failed: {title}: {reason}")
         show(f"Tables: conjoin study report {study}" + (f" --root {root}" if root else ""))
     if failed:
         raise typer.Exit(1)
+
+
+def _failed(
+    before: Iterable[Standing], outcomes: Iterable[Outcome], after: Iterable[Standing], *, retried: bool
+) -> dict[str, str]:
+    """Title and reason of the cells that failed and are not done now.
+
+    A cell whose folder could not be read for a moment has failed too, though it looks as if it had not begun; so has
+    one whose data are here and cannot be read.
+    """
+    ends = {each.cell.title: each for each in after}
+    found = {title: each.reason for title, each in ends.items() if each.state == "failed"}
+    found |= {o.cell.title: o.reason for o in outcomes if o.end in ("failed", "no data")}
+    if not retried:
+        found |= {each.cell.title: each.reason for each in before if each.state == "failed"}
+    return {title: reason for title, reason in found.items() if ends[title].state != "done"}
 
 
 @study_app.command("status")
