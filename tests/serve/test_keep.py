@@ -15,6 +15,7 @@ from conjoin.model.model import Model
 from conjoin.serve.export import export
 from conjoin.serve.keep import keep_as_run
 from conjoin.serve.predictor import Predictor
+from conjoin.study.folder import RunFolder
 
 GRAPH = Graph.from_triples(
     [("a", "r", "b"), ("b", "r", "c"), ("c", "s", "a"), ("d", "s", "b")], [("a", "r", "c")], [("c", "s", "b")]
@@ -68,11 +69,25 @@ def test_another_origin_is_another_run(tmp_path: Path) -> None:
 
 def test_no_run_is_overwritten_and_none_is_without_origin(tmp_path: Path) -> None:
     keep_as_run(own(), tmp_path / "run", origin="margin", epochs=1)
-    with pytest.raises(RunError, match="holds a run: keep it in another folder"):
+    with pytest.raises(RunError, match="holds a run"):
         keep_as_run(own(), tmp_path / "run", origin="margin", epochs=1)
     with pytest.raises(UsageError, match="origin"):
         keep_as_run(own(), tmp_path / "other", origin=" ", epochs=1)
     assert not (tmp_path / "other").exists()
+
+
+def test_what_a_full_disk_left_can_be_kept_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "finish", full)
+        with pytest.raises(OSError, match="No space left"):
+            keep_as_run(own(), tmp_path / "run", origin="margin", epochs=1)
+    with pytest.raises(RunError, match="another run"):
+        keep_as_run(own(), tmp_path / "run", origin="cross-entropy", epochs=1)
+    keep_as_run(own(), tmp_path / "run", origin="margin", epochs=1)
+    assert conjoin.open(tmp_path / "run").ask("a", "r") == own().ask("a", "r")
 
 
 def test_a_model_that_cannot_be_ranked_leaves_nothing_behind(tmp_path: Path) -> None:

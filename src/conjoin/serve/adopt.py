@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from conjoin.errors import GraphError, RunError, UsageError
+from conjoin.errors import GraphError, UsageError
 from conjoin.files import proper
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import SPLITS, Graph, Ids, Split, Vocabulary
 from conjoin.model.model import Model
 from conjoin.progress import Track, silent
 from conjoin.serve import with_pykeen
-from conjoin.serve.keep import keep_as_run
+from conjoin.serve.keep import keep_as_run, refuse_taken
 from conjoin.serve.predictor import Predictor
 from conjoin.study.folder import RunFolder
 
@@ -140,8 +140,7 @@ def _in_order(names: Sequence[str], vocabulary: Vocabulary, rows: npt.NDArray[An
 def import_pykeen(source: AnyPath, graph: Graph, out: AnyPath, *, python: AnyPath, track: Track = silent) -> RunFolder:
     """Keep PyKEEN's ComplEx of the folder `source` as a run, ranked here. `python` is an interpreter with PyKEEN."""
     kept = RunFolder(Path(out))
-    if kept.exists or kept.finished:
-        raise RunError(f"{kept.path} holds a run: import into another folder")
+    refuse_taken(kept)
     weights, about = read_pykeen(Path(source), python=Path(python))
     origin = f"PyKEEN {about['version']}"
     return keep_as_run(adopt(weights, graph), out, origin=origin, epochs=max(1, about["epochs"]), track=track)

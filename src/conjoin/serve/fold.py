@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conjoin.errors import Diverged, RunError, UsageError
+from conjoin.errors import Diverged, UsageError
 from conjoin.graph.files.source import AnyPath
 from conjoin.graph.graph import Graph, Ids
 from conjoin.learn.recipe import Recipe
@@ -19,7 +19,7 @@ from conjoin.model.model import Model
 from conjoin.progress import Track, silent
 from conjoin.serve.extend import extend, rows_for
 from conjoin.serve.given import Fact
-from conjoin.serve.keep import keep
+from conjoin.serve.keep import keep, refuse_taken
 from conjoin.serve.predictor import Predictor, open_run, reported_weights
 from conjoin.study.folder import RunFolder
 
@@ -162,8 +162,7 @@ def fold_run(
     4
     """
     source, kept = RunFolder(Path(run)), RunFolder(Path(out))
-    if kept.exists or kept.finished:
-        raise RunError(f"{kept.path} holds a run: fold into another folder")
+    refuse_taken(kept)
     before = open_run(source.path, weights=weights)
     folded = fold_in(before, facts, labels=labels, seed=seed)
     if not len(folded.graph.train) - len(before.graph.train):

@@ -38,8 +38,7 @@ def keep_as_run(predictor: Predictor, out: AnyPath, *, origin: str, epochs: int,
     True
     """
     kept, model = RunFolder(Path(out)), predictor.model
-    if kept.exists or kept.finished:
-        raise RunError(f"{kept.path} holds a run: keep it in another folder")
+    refuse_taken(kept)
     if not origin.strip():
         raise UsageError("the origin of a model that was not trained here is told in words, such as 'margin loss'")
     if model.relations.dtype == torch.bfloat16:  # such a run is opened in float32, in which ranks are others
@@ -56,6 +55,12 @@ def keep_as_run(predictor: Predictor, out: AnyPath, *, origin: str, epochs: int,
     return keep(predictor, kept, run=run, costs=costs, track=track)
 
 
+def refuse_taken(kept: RunFolder) -> None:
+    """Raise RunError where the folder holds a run; one that an earlier `keep` left without a result is no hindrance."""
+    if kept.finished or kept.half_done or (kept.exists and kept.events_file.exists()):
+        raise RunError(f"{kept.path} holds a run: choose another folder")
+
+
 def keep(
     predictor: Predictor, kept: RunFolder, *, run: Run, costs: Mapping[str, Any], track: Track = silent
 ) -> RunFolder:
@@ -65,6 +70,10 @@ def keep(
     ranks = {split: rank(model, graph, split, track=track) for split in HELD_OUT}  # a diverged model leaves no folder
     measured: dict[str, Any] = {split: finite(found.metrics()) for split, found in ranks.items()}
     with kept.locked():
+        refuse_taken(kept)
+        if kept.exists and kept.run.id != run.id:
+            raise RunError(f"{kept.path} holds a part of another run: choose another folder")
+        kept.tidy()
         kept.begin(run, {"conjoin": __version__, **describe(model.device)}, None)
         save_graph(graph, kept.graph_folder)
         words = {"run": run.id, "form": run.form, "rank": run.rank, "epoch": costs["epochs"]}
