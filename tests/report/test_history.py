@@ -39,9 +39,11 @@ def test_mean_and_span_over_the_seeds_that_have_a_value(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_events_cannot_be_read_is_left_out(tmp_path: Path) -> None:
-    chosen = outcome(findings(tmp_path))
-    chosen.runs[1].folder.events_file.write_text("{]\n", encoding="utf-8")
-    assert [point.seeds for point in history(chosen, "valid")] == [1, 1]
+    damaged = outcome(findings(tmp_path)).runs[1].folder.events_file
+    damaged.write_text("{]\n", encoding="utf-8")
+    found = collect(tiny(tmp_path), tmp_path)
+    assert [point.seeds for point in history(outcome(found), "valid")] == [1, 1]
+    assert [flaw for flaw in found.flaws if str(damaged) in flaw], "the report lists what it leaves out"
 
 
 def test_the_report_for_programs_has_them(tmp_path: Path) -> None:

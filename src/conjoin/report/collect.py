@@ -49,6 +49,8 @@ class Measured:
     environment: Mapping[str, Any]
     command: str | None
     earlier: tuple[Mapping[str, Any], ...] = ()
+    events: tuple[Mapping[str, Any], ...] = ()
+    """One entry per epoch; none where they cannot be read, which the findings then list as a flaw."""
 
     def value(self, measure: str) -> float | None:
         """A measure of this run; None where it was not taken."""
@@ -127,7 +129,7 @@ def collect(study: Study, root: Path) -> Findings:
         runs = measured.setdefault(key, [])
         try:
             if (each := standing(cell, root)).state == "done":
-                runs.append(_read(each))
+                runs.append(_read(each, cell.title, flaws))
             elif each.state == "failed":
                 raise RunError(each.reason)
         except RunError as error:
@@ -152,17 +154,24 @@ def collect(study: Study, root: Path) -> Findings:
     return Findings(study=study, outcomes=outcomes, graphs=graphs, flaws=tuple(flaws))
 
 
-def _read(each: Standing) -> Measured:
-    """The run of a cell that is done."""
+def _read(each: Standing, title: str, flaws: list[str]) -> Measured:
+    """The run of a cell that is done. Events that cannot be read are a flaw of the findings, not of the run."""
     told = read_json(each.folder.settings_file)
+    run, result = each.folder.run, each.folder.result
+    try:
+        events = tuple(each.folder.events)
+    except RunError as error:
+        events = ()
+        flaws.append(f"{title} has no learning curve: {error}")
     return Measured(
         seed=each.cell.seed,
         folder=each.folder,
-        run=each.folder.run,
-        result=each.folder.result,
+        run=run,
+        result=result,
         environment=told.get("environment") or {},
         command=told.get("command"),
         earlier=tuple(told.get("earlier") or ()),
+        events=events,
     )
 
 

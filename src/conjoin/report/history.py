@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from conjoin.errors import RunError
 from conjoin.report.collect import Measured, Outcome
 
 Followed = Literal["valid", "loss"]
@@ -35,9 +34,6 @@ def history(outcome: Outcome, value: Followed) -> list[Point]:
 
 
 def _values(run: Measured, value: Followed) -> list[tuple[int, float]]:
-    try:
-        events = run.folder.events
-    except RunError:
-        return []
+    events = run.events
     numbers = [(e["epoch"], (e.get("valid") or {}).get("mrr") if value == "valid" else e.get("loss")) for e in events]
     return [(int(epoch), float(number)) for epoch, number in numbers if number is not None]
