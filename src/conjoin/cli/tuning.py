@@ -58,7 +58,7 @@ def tune(
     conjoin tune wn18rr --form 5star-conj --grid paper --storage postgresql://host/searches
     """
     from conjoin.device import choose_device
-    from conjoin.files import check_target, making, replacing
+    from conjoin.files import check_target, make_folder, making, replacing
     from conjoin.learn.search import Search, block, grid_of
     from conjoin.learn.tune import best
     from conjoin.learn.tune import tune as search_for
@@ -89,7 +89,7 @@ def tune(
         winner = best(loaded, search)
     text = block(loaded, search, winner)
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(out.parent)
         with replacing(out) as aside:
             aside.write_text(text + "\n", encoding="utf-8")
         command = ["conjoin", "train", graph, *opt.reading_words(reading), "--form", form, "--settings", str(out)]
