@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from conjoin.errors import GraphError
+from conjoin.files import sync_folder
 from conjoin.graph import split as splitting
 from conjoin.graph.files.folder import read_graph
 from conjoin.graph.graph import Graph
@@ -40,7 +41,7 @@ def test_an_overwrite_that_fails_leaves_the_earlier_split(
 ) -> None:
     write_split(plenty, tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    rename, sync = Path.rename, splitting.sync_folder
+    rename = Path.rename
 
     def fail(self: Path, target: Path) -> Path:
         if target == tmp_path / name:
@@ -51,7 +52,7 @@ def test_an_overwrite_that_fails_leaves_the_earlier_split(
     def fail_to_sync(folder: Path) -> None:
         if name == "folder" and folder == tmp_path:
             raise OSError(5, "Input/output error")
-        sync(folder)
+        sync_folder(folder)
 
     monkeypatch.setattr(Path, "rename", fail)
     monkeypatch.setattr(splitting, "sync_folder", fail_to_sync)
