@@ -110,7 +110,9 @@ def _second_name(path: Path, other: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` survive a power cut."""
+    """Make a rename in `folder` survive a power cut, where folders can be synced: Windows cannot open them."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import resource
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,10 +11,15 @@ def most_resident() -> int:
     """Bytes in memory at the highest, on Linux since the mark was last set back.
 
     Not what getrusage says where that can be avoided: on Linux a program starts there with the peak of the one that
-    started it, so a small command of a large notebook would be told as large as the notebook.
+    started it, so a small command of a large notebook would be told as large as the notebook. 0 where the system tells
+    neither, as on Windows.
     """
     with suppress(OSError):
         return _told("VmHWM", "self")
+    try:
+        import resource
+    except ImportError:
+        return 0
     unit = 1 if platform.system() == "Darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

@@ -90,5 +90,12 @@ def _listen(told: socket.socket) -> None:
                     echoes_until = now + ECHO
                     os.write(2, (b"\n" + SHOW_CURSOR if os.isatty(2) else b"") + SOON)
                 elif now > echoes_until:
-                    ctypes.CDLL(None).signal(number, 0)  # the default, which Python lets only its main thread choose
-                    os.kill(os.getpid(), number)
+                    _end_at_once(number)
+
+
+def _end_at_once(number: int) -> None:
+    """End this process as the signal would if nobody listened, from any thread."""
+    if os.name == "nt":  # where signals are none of the system's, and the C library has no such name
+        os._exit(128 + number)
+    ctypes.CDLL(None).signal(number, 0)  # the default, which Python lets only its main thread choose
+    os.kill(os.getpid(), number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -11,9 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import filelock
 import numpy as np
 import pytest
 
+from conjoin import locks
 from conjoin.errors import RunError
 from conjoin.files import read_sealed, write_sealed
 from conjoin.graph.graph import Graph
@@ -229,14 +230,14 @@ def test_an_error_before_anything_is_written_leaves_no_folder(tmp_path: Path) ->
 def test_a_lock_that_was_removed_before_it_was_held_locks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flock = fcntl.flock
+    lock = filelock.lock_descriptor
 
-    def removed_before(file: Any, operation: int) -> None:
+    def removed_before(descriptor: int, *, blocking: bool) -> bool:
         (tmp_path / ".lock").unlink()
-        flock(file, operation)
+        return lock(descriptor, blocking=blocking)
 
     with monkeypatch.context() as patched:
-        patched.setattr(fcntl, "flock", removed_before)
+        patched.setattr(locks, "lock_descriptor", removed_before)
         with pytest.raises(RunError, match="another process is working on") as caught:
             RunFolder(tmp_path).locked().__enter__()
     assert isinstance(caught.value.__cause__, BlockingIOError), "studies take it for work of another process"

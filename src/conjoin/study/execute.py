@@ -108,6 +108,8 @@ def execute(
         raise RunError(f"the run is about another graph than {graph.name}: their checksums differ")
     mesh = current()
     if mesh.agreed(_is_done(run, kept)):
+        if mesh.is_first:
+            kept.clear()
         return kept
     with kept.locked() if mesh.is_first else nullcontext():
         if mesh.agreed(_is_done(run, kept)):

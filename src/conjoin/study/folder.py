@@ -11,7 +11,6 @@ result.json         written last and atomically: the run is done
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -20,12 +19,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from conjoin import limits
 from conjoin.errors import RunError, UsageError
 from conjoin.files import making, parse_json, read_limited, read_sealed, replacing, sha256_of, write_sealed
 from conjoin.graph.graph import HELD_OUT
+from conjoin.locks import taken
 from conjoin.ranking.ranks import Ranks
 from conjoin.study.run import Run
 
@@ -85,6 +85,11 @@ class RunFolder:
     def half_done(self) -> bool:
         """Is there a checkpoint to go on from?"""
         return self.checkpoint_file.exists() or self.shards_folder.is_dir()
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the process that works on the folder; see `conjoin.locks`."""
+        return self.path / ".lock"
 
     @property
     def result_file(self) -> Path:
@@ -226,8 +231,25 @@ class RunFolder:
         kept = [*self.path.glob("*.safetensors"), *self.path.glob("ranks-*.parquet"), self.events_file]
         checksums = {path.name: sha256_of(path) for path in kept if path != self.checkpoint_file and path.exists()}
         write_sealed(self.result_file, {**result, "files": checksums})
-        self.checkpoint_file.unlink(missing_ok=True)
-        shutil.rmtree(self.shards_folder, ignore_errors=True)
+        self.drop_checkpoints_if_finished()
+
+    def clear(self) -> None:
+        """Remove the checkpoints of a finished run, which a kill right after result.json leaves behind.
+
+        Does nothing where there are none, where the folder cannot be written to and where another process works on it.
+        """
+        if self.finished and self.half_done:
+            with suppress(RunError), self.locked():
+                pass
+
+    def drop_checkpoints_if_finished(self) -> None:
+        """Remove the checkpoints once a valid result.json is there. The caller holds the lock."""
+        if not (self.finished and self.half_done):
+            return
+        with suppress(RunError, OSError):
+            _ = self.result
+            self.checkpoint_file.unlink(missing_ok=True)
+            shutil.rmtree(self.shards_folder, ignore_errors=True)
 
     def tidy(self) -> None:
         """Remove what a killed process left half-written."""
@@ -239,33 +261,23 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process works on a folder; the lock dies with its process. An error leaves no lock alone."""
-        file = self.path / ".lock"
         with ExitStack() as held:
             try:
                 held.enter_context(making(self.path))
-                lock = held.enter_context(file.open("a", encoding="utf-8"))
+                held.enter_context(taken(self.lock_file))
+            except BlockingIOError as error:
+                raise RunError(
+                    f"another process is working on {self.path}: wait for it, or choose another folder"
+                ) from error
             except OSError as error:
                 raise RunError(
                     f"{self.path} cannot be written to ({error.strerror or error}): choose another folder"
                 ) from error
-            busy = RunError(f"another process is working on {self.path}: wait for it, or choose another folder")
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise busy from error
-            if not _leads_to(file, lock):
-                raise busy from BlockingIOError()
+            self.drop_checkpoints_if_finished()
             try:
                 yield
             except BaseException:
-                if [*self.path.glob("*")] == [file]:
-                    file.unlink()
+                if [*self.path.glob("*")] == [self.lock_file]:
+                    with suppress(OSError):  # Windows keeps files that are open
+                        self.lock_file.unlink()
                 raise
-
-
-def _leads_to(path: Path, opened: IO[str]) -> bool:
-    """Is the opened file still the one of that path? Who failed before us may have removed it in between."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(opened.fileno()))
-    except FileNotFoundError:
-        return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from conjoin.files import read_json, read_sealed
 from conjoin.graph.named.catalogue import dataset, is_named
 from conjoin.graph.named.datasets import locate
 from conjoin.graph.synthetic import is_synthetic
+from conjoin.locks import is_held
 from conjoin.study.folder import RunFolder
 from conjoin.study.study import Cell, Study
 
@@ -95,7 +94,7 @@ def standing(cell: Cell, root: Path) -> Standing:
         reason = _unfit(cell, folder)
         state: State = "failed" if reason else "done"
         return Standing(cell=cell, state=state, folder=folder, reason=reason, epochs=cell.recipe.epochs)
-    running = _worked_on(folder)
+    running = is_held(folder.lock_file)
     try:
         epochs = len(folder.events)
     except RunError as error:
@@ -147,18 +146,3 @@ def _unfit(cell: Cell, folder: RunFolder) -> str:
     except (RunError, AttributeError) as error:
         return str(error)
     return f"{folder.path} is about another run: {difference}; move it away" if difference else ""
-
-
-def _worked_on(folder: RunFolder) -> bool:
-    """Does a process hold the folder's lock? A shared lock asks without keeping anyone out for long."""
-    try:
-        descriptor = os.open(folder.path / ".lock", os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

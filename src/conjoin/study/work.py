@@ -117,6 +117,7 @@ def _settled(cell: Cell, root: Path, *, means: Means, begun: float) -> Outcome |
     """What needs no work: done already, failed and not to be tried again, or no time left."""
     now = standing(cell, root)
     if now.state == "done":
+        now.folder.clear()
         return Outcome(cell, "elsewhere", now.folder)
     if now.state == "failed":
         recorded = failure_file(now.folder)

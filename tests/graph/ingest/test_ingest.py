@@ -253,7 +253,7 @@ def test_two_at_once_and_other_refusals(tmp_path: Path) -> None:
     from conjoin.graph.ingest.ingest import _alone
 
     file = written(tmp_path / "facts.tsv", lines(50))
-    with _alone(tmp_path / "graph"), pytest.raises(UsageError, match="another ingest"):
+    with _alone(tmp_path / "graph"), pytest.raises(UsageError, match="graph"):
         ingest([file], tmp_path / "graph", memory=MEMORY)
     folder = ingest([file], tmp_path / "graph", memory=MEMORY).folder
     with pytest.raises(UsageError, match="--overwrite"):

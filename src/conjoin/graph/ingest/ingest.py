@@ -17,7 +17,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ from conjoin.graph.ingest.engine import Engine
 from conjoin.graph.ingest.spool import Spool
 from conjoin.graph.ingest.write import CountUse, Names, write_ids, write_names, write_splits, write_triples
 from conjoin.graph.packed import SortedIndex
+from conjoin.locks import taken
 from conjoin.progress import Track, silent
 
 LEAST_MEMORY = 512 << 20
@@ -163,9 +164,11 @@ def _name(files: Sequence[AnyPath], target: Path) -> str:
 @contextmanager
 def _alone(target: Path) -> Iterator[Path]:
     """An empty folder beside the target, for this process only; it is left behind only by a process that is killed."""
-    stage, old = (target.with_name(f".{target.name}.ingest{suffix}") for suffix in ("", ".old"))
-    stage.mkdir(exist_ok=True)
-    with _locked(stage):
+    stage, old, lock = (target.with_name(f".{target.name}.ingest{suffix}") for suffix in ("", ".old", ".lock"))
+    with _locked(lock, target):
+        if stage.is_symlink():  # emptying it would empty another folder
+            stage.unlink()
+        stage.mkdir(exist_ok=True)
         if old.exists() and target.exists():
             shutil.rmtree(old)
         elif old.exists():
@@ -179,25 +182,16 @@ def _alone(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _locked(stage: Path) -> Iterator[None]:
-    """One ingest at a time into a folder. Without such locks (Windows) nothing stands guard."""
-    if os.name == "nt":
-        yield
-        return
-    import fcntl
-
-    handle = os.open(stage, os.O_RDONLY)
-    try:
+def _locked(lock: Path, target: Path) -> Iterator[None]:
+    """One ingest at a time into a folder. The lock stands beside the folder: what is inside becomes the graph."""
+    with ExitStack() as held:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mine = os.fstat(handle).st_ino == stage.stat().st_ino
-        except OSError:
-            mine = False
-        if not mine:
-            raise UsageError(f"another ingest writes to {stage}: wait for it, or choose another folder")
+            held.enter_context(taken(lock, remove=True))
+        except BlockingIOError as error:
+            raise UsageError(
+                f"another process writes the graph {target}: wait for it, or choose another folder"
+            ) from error
         yield
-    finally:
-        os.close(handle)
 
 
 class _Clock:

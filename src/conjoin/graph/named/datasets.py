@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -21,6 +21,7 @@ from conjoin.graph.named.catalogue import Counts, Dataset, Mirror, dataset, ever
 from conjoin.graph.named.download import Mismatch, download
 from conjoin.graph.split import split_graph
 from conjoin.graph.synthetic import Plan, is_synthetic, plant
+from conjoin.locks import taken
 from conjoin.progress import Track, silent
 
 
@@ -209,21 +210,16 @@ def _publish(staging: Path, home: Path) -> Path:
 
 @contextmanager
 def _alone(root: Path) -> Iterator[None]:
-    """One download at a time into a cache. Without such locks (Windows) the checksums alone stand guard."""
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        handle = None if os.name == "nt" else os.open(root, os.O_RDONLY)
-    except OSError as error:
-        raise DatasetError(f"the cache folder {root} cannot be used ({error}): set CONJOIN_CACHE to another") from None
-    try:
-        if handle is not None:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    """One download at a time into a cache: a second process waits."""
+    with ExitStack() as held:
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            held.enter_context(taken(root / ".lock", wait=True, remove=True))
+        except OSError as error:
+            raise DatasetError(
+                f"the cache folder {root} cannot be used ({error}): set CONJOIN_CACHE to another"
+            ) from None
         yield
-    finally:
-        if handle is not None:
-            os.close(handle)
 
 
 def _by_hand(record: Dataset) -> str:
