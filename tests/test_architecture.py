@@ -27,7 +27,9 @@ BELOW: dict[str, set[str]] = {
     "strict": {"errors", "files", "limits"},
     "memory": set(),
     "device": {"errors", "memory"},
-    "processes": {"errors"},
+    "launcher": {"errors"},
+    "peers": set(),
+    "processes": {"errors", "launcher", "peers"},
     "signals": set(),
     "plugins": {"errors"},
     "algebra": {"errors", "plugins"},
@@ -94,9 +96,11 @@ WITHOUT_TORCH = (
     "errors.py",
     "escapes.py",
     "files.py",
+    "launcher.py",
     "limits.py",
     "locks.py",
     "memory.py",
+    "peers.py",
     "plugins.py",
     "progress.py",
     "signals.py",
@@ -220,7 +224,7 @@ def test_processes_and_graphics_cards_have_their_places() -> None:
     def check(name: str) -> None:
         tree = tree_of(name)
         words = {*imports(tree), *dotted(tree)}
-        if name not in ("processes.py", "learn/shards.py"):
+        if name != "processes.py":
             assert not [word for word in words if word.startswith("torch.distributed")]
         if name != "device.py":
             assert not [word for word in words if word.startswith("torch.cuda") or word.endswith(".cuda")]
@@ -258,6 +262,22 @@ def test_optional_packages_are_imported_where_they_are_used() -> None:
         assert not optional & {word.split(".")[0] for word in at_the_head(tree_of(name))}
 
     assert failures_of(check) == []
+
+
+def test_nothing_that_came_over_a_socket_is_unpickled() -> None:
+    """torch's launcher, object collectives, checkpoints and remote calls send pickles; so do Python's listeners."""
+    modules = (
+        *(f"torch.distributed.{part}" for part in ("elastic", "launcher", "run", "checkpoint", "rpc")),
+        *("torch.multiprocessing", "multiprocessing.managers", "multiprocessing.connection", "xmlrpc", "socketserver"),
+    )
+    for name in NAMES:
+        tree = tree_of(name)
+        found = [word for word in imports(tree) if word.startswith(modules)]
+        found += [word for word in dotted(tree) if re.search(r"_object(_list)?$", word) and "dist" in word]
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        given = [word for call in calls for word in call.keywords if word.arg == "allow_pickle"]
+        found += ["allow_pickle" for word in given if ast.unparse(word.value) != "False"]
+        assert not found, f"{name}: {found}"
 
 
 def test_files_are_short_and_say_what_they_are() -> None:

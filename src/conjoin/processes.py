@@ -1,40 +1,36 @@
-"""Several processes that work as one: how they find each other, what they tell each other, how they are started.
+"""Several processes that work as one: how they find each other and what they tell each other.
 
-`torchrun --nproc-per-node N -m conjoin …` starts them, or `launch`, which does the same on this machine. A process that
-was started alone is a mesh of one: every verb of `Mesh` is then free.
+`torchrun --nproc-per-node N -m conjoin …` starts them, or `conjoin.launcher` on this machine. A process that was
+started alone is a mesh of one: every verb of `Mesh` is then free. They exchange tensors and text, never objects: torch
+would pickle those, and unpickling what came over a socket can execute.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-import signal
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.rendezvous import rendezvous
 
-from conjoin.errors import ProcessLost, UsageError
-
-if TYPE_CHECKING:
-    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+from conjoin.errors import ConjoinError, ProcessLost, UsageError
+from conjoin.launcher import SOCKETS, loopback, store_file
+from conjoin.peers import strangers
 
 PATIENCE = timedelta(minutes=10)
 """How long a process waits for another that is silent, as after a machine lost its power. One that dies closes its
 connections, and is noticed at once."""
 COURTESY = 20.0
 """Seconds that a process which found an error waits for the first one to tell it."""
-AT_ONCE = 2
-"""Seconds within which several processes fail for one reason."""
+ASK_EVERY = 0.25
+"""Seconds between two times that the processes ask each other whether to stop."""
 TOLD = "conjoin/told"
 
 
@@ -122,6 +118,38 @@ class Mesh:
             return value
         return float(self._reduced(torch.tensor(value, dtype=torch.float64), dist.ReduceOp.MAX, "all"))
 
+    def agreeing(self, ask: Callable[[], bool]) -> Callable[[], bool]:
+        """Does any process say yes? For all processes at once, and asked after as many calls as take `ASK_EVERY`: every
+        process must call it as often as the others."""
+        left, calls, since = 1, 1, time.monotonic()
+
+        def asked() -> bool:
+            nonlocal left, calls, since
+            left -= 1
+            if left:
+                return False
+            yes, now = self.most(ask()), time.monotonic()
+            # At most twice as many calls as before: the next ones may take longer.
+            calls = int(self.agreed(max(1, min(2 * calls, calls * ASK_EVERY // max(now - since, 1e-9)))))
+            left, since = calls, now
+            return bool(yes)
+
+        return asked
+
+    def heard(self, words: str) -> list[str]:
+        """What every process says, in their order."""
+        if self.count == 1:
+            return [words]
+        octets = words.encode()
+        said = torch.zeros(int(self.most(len(octets))), dtype=torch.uint8)
+        said[: len(octets)] = torch.tensor(list(octets), dtype=torch.uint8)
+        if not len(said):
+            return [""] * self.count
+        found = [torch.empty_like(said) for _ in range(self.count)]
+        with together():
+            dist.all_gather(found, said)
+        return [bytes(each.tolist()).rstrip(b"\0").decode(errors="replace") for each in found]
+
     def _reduced(self, x: Tensor, operation: Any, among: str) -> Tensor:
         with together():
             dist.all_reduce(x, operation, group=_groups.get(among))
@@ -142,7 +170,7 @@ def current() -> Mesh:
 
 @contextmanager
 def joined() -> Iterator[Mesh]:
-    """Be one of the processes that torchrun started, where it did; alone otherwise."""
+    """Be one of the processes that were started together, by `conjoin.launcher` or by torchrun; alone otherwise."""
     global _current  # noqa: PLW0603 (the process group is as global)
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -155,7 +183,7 @@ def joined() -> Iterator[Mesh]:
     place = int(os.environ.get("LOCAL_RANK", "0"))
     if place < cards:
         torch.accelerator.set_device_index(place)
-    store, rank, count = next(rendezvous("env://", timeout=PATIENCE))
+    store, rank, count = _met()
     # torchrun may keep its store when it starts the processes again: without this they would look for dead ones.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     board = dist.PrefixStore(f"conjoin/{attempt}", store)  # type: ignore[attr-defined]
@@ -163,6 +191,7 @@ def joined() -> Iterator[Mesh]:
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if cards else "gloo", store=board, rank=rank, world_size=count, timeout=PATIENCE
         )
+    _refuse_strangers()
     _current = Mesh(rank, count, board=board)
     try:
         yield _current
@@ -170,6 +199,35 @@ def joined() -> Iterator[Mesh]:
         dist.destroy_process_group()
     finally:
         _current = ALONE
+
+
+def _refuse_strangers() -> None:
+    """Called once the processes are connected and before they exchange anything."""
+    if found := strangers():
+        raise ConjoinError(
+            f"A process of another user of this machine connected to this run ({'; '.join(found)}). This process stops "
+            "before it exchanges anything. Start the run again by the same call, or command with --resume."
+        )
+
+
+def _met() -> tuple[Any, int, int]:
+    """The store that the processes share, the place of this one among them, and their number.
+
+    Launched ones meet in a file. Others do as the environment says; where all of them are on this machine, they talk
+    over its loopback interface, which no other machine reaches.
+    """
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if file := store_file():
+        store = dist.FileStore(str(file), count)  # type: ignore[attr-defined]
+        store.set_timeout(PATIENCE)
+        return store, rank, count
+    from torch.distributed.rendezvous import rendezvous
+
+    if os.environ.get("LOCAL_WORLD_SIZE") == str(count) and (interface := loopback()):
+        for name in SOCKETS:
+            os.environ.setdefault(name, interface)
+    found: tuple[Any, int, int] = next(rendezvous("env://", timeout=PATIENCE))
+    return found
 
 
 def arrange(replicas: int) -> Mesh:
@@ -187,6 +245,7 @@ def arrange(replicas: int) -> Mesh:
     with together():
         rows = [dist.new_group([r * shards + s for s in range(shards)]) for r in range(replicas)]
         columns = [dist.new_group([r * shards + s for r in range(replicas)]) for s in range(shards)]
+    _refuse_strangers()
     replica, shard = mesh.rank // shards, mesh.rank % shards
     _groups.update(shards=rows[replica], replicas=columns[shard])
     _current = Mesh(mesh.rank, mesh.count, replicas, mesh.board)
@@ -201,7 +260,8 @@ def restarted() -> bool:
 def has_told(mesh: Mesh) -> None:
     """The first process has said what is wrong: the others may go."""
     if mesh.board is not None:
-        mesh.board.set(TOLD, "yes")
+        with suppress(RuntimeError):  # those who hold the store may have left
+            mesh.board.set(TOLD, "yes")
 
 
 def wait_until_told(mesh: Mesh) -> None:
@@ -231,52 +291,3 @@ def together() -> Iterator[None]:
             f"another process of this run is gone ({reason}), so this one stops too. The run goes on from its last "
             "checkpoint by the same call, or command with --resume; by itself under torchrun (--max-restarts)."
         ) from error
-
-
-def launch(words: Sequence[str], count: int) -> int:
-    """Run `conjoin WORDS` as `count` processes of this machine and return the exit code; a lost process ends all."""
-    from torch.distributed.elastic.multiprocessing.api import SignalException
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
-    if count < 1:
-        raise UsageError(f"{count} processes cannot work: start at least one (--processes)")
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=count,
-        run_id=f"conjoin-{os.getpid()}",
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        max_restarts=0,
-        start_method="spawn",
-    )
-    try:
-        elastic_launch(config, sys.executable)("-m", "conjoin", *words)
-    except ChildFailedError as error:
-        rank, failure = culprit(error.failures)
-        if failure.exitcode > 0:
-            return int(failure.exitcode)
-        name = signal.Signals(-failure.exitcode).name
-        raise ProcessLost(
-            f"process {rank} of {count} was killed ({name}), so the others were stopped. "
-            "The run goes on from its last checkpoint by the same command with --resume."
-        ) from error
-    except SignalException as error:
-        raise KeyboardInterrupt from error
-    return 0
-
-
-def culprit(failures: Mapping[int, ProcessFailure]) -> tuple[int, ProcessFailure]:
-    """Which process failed first. Who loses the network aborts so soon after one that was killed that both are found
-    together: then it was the killed one. Those that had to be killed for not ending by themselves come later."""
-    first = min(failure.timestamp for failure in failures.values())
-
-    def order(item: tuple[int, ProcessFailure]) -> tuple[bool, int, int]:
-        failure = item[1]
-        gave_up = failure.exitcode in (-signal.SIGABRT, -signal.SIGTERM)
-        return failure.timestamp > first + AT_ONCE, 2 if gave_up else int(failure.exitcode > 0), failure.timestamp
-
-    return min(failures.items(), key=order)

@@ -53,9 +53,10 @@ class Stop:
 
 
 @contextmanager
-def stopping() -> Iterator[Stop]:
+def stopping(*, silent: bool = False) -> Iterator[Stop]:
     """Within, the first signal is remembered, and one that is not its echo ends the process as if nobody listened.
 
+    The first one is answered on standard error, unless `silent`: then another process of the run does so.
     Signals belong to the main thread; elsewhere nothing changes and nobody asks to stop.
     """
     stop = Stop()
@@ -65,7 +66,7 @@ def stopping() -> Iterator[Stop]:
 
     told, tell = socket.socketpair()
     tell.setblocking(False)
-    threading.Thread(target=_listen, args=(told,), name="signals", daemon=True).start()
+    threading.Thread(target=_listen, args=(told, silent), name="signals", daemon=True).start()
     before = stop.listen()
     outer = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
     try:
@@ -78,7 +79,7 @@ def stopping() -> Iterator[Stop]:
         tell.close()
 
 
-def _listen(told: socket.socket) -> None:
+def _listen(told: socket.socket, silent: bool) -> None:
     """Hear of signals while they come: Python calls `_remember` only once a long operation has ended, and until then
     a second signal would be one with the first."""
     echoes_until: float | None = None
@@ -88,7 +89,8 @@ def _listen(told: socket.socket) -> None:
                 now = time.monotonic()
                 if echoes_until is None:
                     echoes_until = now + ECHO
-                    os.write(2, (b"\n" + SHOW_CURSOR if os.isatty(2) else b"") + SOON)
+                    if not silent:
+                        os.write(2, (b"\n" + SHOW_CURSOR if os.isatty(2) else b"") + SOON)
                 elif now > echoes_until:
                     _end_at_once(number)
 

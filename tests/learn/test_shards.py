@@ -47,7 +47,7 @@ def test_an_epoch_that_is_saved_again_is_there_all_the_time(folder: Path, monkey
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(shards, "save", killed)
+    monkeypatch.setattr(shards, "_write", killed)
     again = loaded(folder)
     save_shards(folder, again)
     assert loaded(folder).progress.epoch == 1

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from tests.cli.commands import command, conjoin
 
-from conjoin.processes import culprit
+from conjoin.launcher import culprit
 from conjoin.study.folder import RunFolder
 
 EPOCHS = 200

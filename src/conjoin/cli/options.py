@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -102,10 +103,14 @@ def bytes_of(text: str) -> int:
 @contextmanager
 def stopping() -> Iterator[Stop]:
     """Within, Ctrl-C and SIGTERM are a wish that long work is asked about; the program then ends as they would."""
-    with signals.stopping() as stop:
+    from conjoin.processes import current
+
+    with signals.stopping(silent=not current().is_first) as stop:
         try:
             yield stop
         except Stopped as stopped:
+            if current().count > 1 and not stop.number:  # another process of the run got the signal
+                stop.number = signal.SIGTERM
             stopped.exit_code = stop.exit_code
             raise
 

@@ -93,6 +93,7 @@ def train(
     conjoin train big/ --processes 4 --negatives 5000
     torchrun --nproc-per-node 8 --max-restarts 3 -m conjoin train big/ --rank 100 -o runs/big
     """
+    mesh = shared_among(processes, replicas)
     from conjoin.algebra.notation import form as form_of
     from conjoin.device import choose_device
     from conjoin.errors import UsageError
@@ -105,7 +106,6 @@ def train(
     from conjoin.study.folder import RunFolder
     from conjoin.study.run import Run
 
-    mesh = shared_among(processes, replicas)
     before = open_run(start) if start else None
     known = before.settings if before else None
     chosen_form = form_of(form or (known.form if known else opt.USUAL_FORM), quotient=quotient, layout=layout)
@@ -151,6 +151,7 @@ def train(
             track=watcher.track,
             stop=stop,
             watch=watcher.epoch,
+            note=say,
         )
         already = RunFolder(folder).finished
         done = execute(run, loaded, folder, conduct=conduct, resume=resume or restarted(), initial=initial)

@@ -110,6 +110,7 @@ def run_study(
             seconds=lambda each: screen.guess.seconds(each.cell, done=each.epochs) if whole_runs else None,
             command=lambda cell: command(Path(study.name) if study.is_absolute() else study, cell),
             begin=screen.begin,
+            note=say,
         )
         outcomes: list[Outcome] = []
         for outcome in work(specified, guess.cheapest_first(wanted), place, means=means):

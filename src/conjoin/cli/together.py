@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from conjoin.cli.screen import complain, quiet
-from conjoin.errors import ConjoinError, ProcessLost, UsageError
+from conjoin.errors import ConjoinError, ProcessLost, Stopped, UsageError
+from conjoin.launcher import end_with_launcher, launch
 
 if TYPE_CHECKING:
     from conjoin.processes import Mesh
@@ -19,7 +21,8 @@ SHARED = ("train", "rank", "ask", "score", "similar", "mine")
 
 
 def run(verb: Callable[[], None]) -> None:
-    """Be one of the processes that torchrun started, for the length of a verb."""
+    """Be one of the processes that were started together, for the length of a verb."""
+    end_with_launcher()
     from conjoin.processes import has_told, joined, wait_until_told
 
     with joined() as mesh:
@@ -33,7 +36,7 @@ def run(verb: Callable[[], None]) -> None:
         except SystemExit as left:
             if left.code:
                 raise
-        except ProcessLost:
+        except (ProcessLost, Stopped):  # all processes stop at the same step: none needs to wait for another's word
             raise
         except ConjoinError as error:
             if mesh.is_first:
@@ -47,13 +50,13 @@ def run(verb: Callable[[], None]) -> None:
 def shared_among(processes: int, replicas: int) -> Mesh:
     """Where this process stands among those that share the verb. Where they are still to be started: start them, and
     leave when they are done."""
-    from conjoin.processes import arrange, current, launch
-
     if processes == 1:
+        from conjoin.processes import arrange
+
         return arrange(replicas)
-    if current().count > 1:
-        raise UsageError(f"torchrun has started {current().count} processes already: leave out --processes")
-    if processes % replicas:
+    if (started := int(os.environ.get("WORLD_SIZE", "1"))) > 1:  # asked without torch, which takes seconds to import
+        raise UsageError(f"torchrun has started {started} processes already: leave out --processes")
+    if replicas < 1 or processes % replicas:
         raise UsageError(f"{processes} processes cannot hold {replicas} replicas: choose a number that divides them")
     raise typer.Exit(launch(without(sys.argv[1:], "--processes"), processes))
 

@@ -203,10 +203,11 @@ def state_of(training: Training) -> dict[str, Tensor]:
     return tensors | {f"optimizer.{name}": tensor for name, tensor in training.step.optimizer.remembered()}
 
 
-def saved_epoch(path: Path) -> int:
-    """The epoch after which a checkpoint was written."""
-    with _reading(path) as (_, words):
-        return Progress.of(words["progress"]).epoch
+def saved_place(path: Path) -> tuple[int, int]:
+    """The epochs that a checkpoint has behind it, and the steps of the next one."""
+    with _reading(path) as (stored, words):
+        steps = stored.get_slice("costs").get_shape()[0] if "costs" in stored.keys() else 0  # noqa: SIM118
+        return Progress.of(words["progress"]).epoch, steps
 
 
 def load_checkpoint(path: Path, training: Training) -> Mapping[str, Any]:

@@ -6,11 +6,12 @@ import math
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ from conjoin.graph.files.source import AnyPath
 from conjoin.graph.files.store import save_graph
 from conjoin.graph.graph import HELD_OUT, Graph
 from conjoin.learn.train import Epoch, Training, train
-from conjoin.learn.weights import load_checkpoint, save_checkpoint, save_model, saved_epoch
+from conjoin.learn.weights import load_checkpoint, save_checkpoint, save_model, saved_place
 from conjoin.model.model import Model
 from conjoin.processes import current
 from conjoin.progress import Track, never, silent, stoppable
@@ -32,6 +33,7 @@ from conjoin.ranking.ranks import Ranks
 from conjoin.study.folder import RunFolder
 from conjoin.study.run import Run
 
+T = TypeVar("T")
 WRITING = 0.1
 """Share of the time that writing checkpoints may take."""
 WARM_UP = 1
@@ -44,16 +46,22 @@ def unwatched(_: Epoch) -> None:
     """The default of `watch`: nobody looks."""
 
 
+def warn(sentence: str) -> None:
+    """The default of `note`: a warning of Python's."""
+    warnings.warn(sentence, stacklevel=2)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Conduct:
     """How a run is carried out. Nothing here changes its numbers.
 
     A checkpoint is written after every epoch, unless writing would take more than a tenth of the time: then as often
     as a tenth of the time allows. `checkpoint_epochs` or `checkpoint_minutes` above 0 say otherwise: after so many
-    epochs, or whenever so much time has passed. `stop` is asked between steps (by several processes between epochs);
-    once it says so, a checkpoint is written and the run ends with `Stopped`. `watch` sees every epoch as it ends;
-    `command` is kept in run.json. Without `keep_model` only settings, events, ranks and result stay: enough for every
-    table, nothing to ask. Runs that answer the same questions can keep them once, in the folder `questions`.
+    epochs, or whenever so much time has passed. `stop` is asked between steps (by several processes a few times a
+    second); once it says so, a checkpoint is written and the run ends with `Stopped`. `watch` sees every epoch as it
+    ends, `note` gets sentences for the person; `command` is kept in run.json. Without `keep_model` only settings,
+    events, ranks and result stay: enough for every table, nothing to ask. Runs that answer the same questions can keep
+    them once, in the folder `questions`.
 
     >>> from conjoin.learn.recipe import Recipe
     >>> seen = []
@@ -73,6 +81,7 @@ class Conduct:
     track: Track = silent
     stop: Callable[[], bool] = never
     watch: Callable[[Epoch], None] = unwatched
+    note: Callable[[str], None] = warn
 
 
 QUIETLY = Conduct()
@@ -120,8 +129,7 @@ def execute(
             )
         if bool(run.origin) != (initial is not None):
             raise RunError("initial weights belong to a run with an origin, and such a run needs them")
-        if mesh.count == 1:
-            conduct = replace(conduct, track=stoppable(conduct.track, conduct.stop))
+        conduct = replace(conduct, track=_stoppable(conduct))
         with _told(kept, "goes on from there"):
             training = _begin(run, graph, kept, conduct, initial)
             _epochs(training, kept, conduct)
@@ -152,14 +160,28 @@ def _told(kept: RunFolder, resumed: str) -> Iterator[None]:
         ) from error
 
 
+def _stoppable(conduct: Conduct) -> Track:
+    """Work that `conduct.stop` ends between two steps; several processes end at the same one."""
+    mesh = current()
+    if mesh.count == 1:
+        return stoppable(conduct.track, conduct.stop)
+
+    def watched(steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
+        return stoppable(conduct.track, mesh.agreeing(conduct.stop))(steps, what, total)
+
+    return watched
+
+
 def _last_good(kept: RunFolder) -> str:
     """Which checkpoint a diverged run leaves."""
     shards = _newest_shards(kept)
     if shards is not None:
-        return f"The last good checkpoint, of epoch {int(shards.name)}, is {shards}."
+        from conjoin.learn.shards import shards_place
+
+        return f"The last good checkpoint, of epoch {shards_place(shards)[0]}, is {shards}."
     if not kept.checkpoint_file.exists():
         return "There is no checkpoint: no epoch had ended well."
-    return f"The last good checkpoint, of epoch {saved_epoch(kept.checkpoint_file)}, is {kept.checkpoint_file}."
+    return f"The last good checkpoint, of epoch {saved_place(kept.checkpoint_file)[0]}, is {kept.checkpoint_file}."
 
 
 def _is_done(run: Run, kept: RunFolder) -> bool:
@@ -195,6 +217,8 @@ def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct, initial: M
         environment |= {"processes": mesh.count, "replicas": mesh.replicas}
     if mesh.is_first:
         kept.tidy()
+        if changed := kept.other_means(environment):
+            conduct.note(changed)
         kept.begin(run, environment, conduct.command)
         if conduct.keep_model:
             save_graph(graph, kept.graph_folder)
@@ -207,17 +231,18 @@ def _begin(run: Run, graph: Graph, kept: RunFolder, conduct: Conduct, initial: M
 def _go_on(training: Training, kept: RunFolder) -> Mapping[str, Any]:
     """Load the later of the checkpoints that a plain process and several ones may have left; what is said there."""
     shards, file = _newest_shards(kept), kept.checkpoint_file
-    if shards is not None and (not file.exists() or saved_epoch(file) < int(shards.name)):
-        from conjoin.learn.shards import load_shards
+    if shards is not None:
+        from conjoin.learn.shards import load_shards, shards_place
 
-        return load_shards(shards, training)
+        if not file.exists() or saved_place(file) < shards_place(shards):
+            return load_shards(shards, training)
     return load_checkpoint(file, training) if file.exists() else {}
 
 
 def _newest_shards(kept: RunFolder) -> Path | None:
     if not kept.shards_folder.is_dir():
         return None
-    from conjoin.learn.shards import newest_shards  # loads torch.distributed.checkpoint, which takes long
+    from conjoin.learn.shards import newest_shards
 
     return newest_shards(kept.shards_folder)
 
@@ -280,8 +305,6 @@ def _epochs(training: Training, kept: RunFolder, conduct: Conduct) -> None:
                 kept.append(event(epoch))
             checkpoints.after(epoch)
             conduct.watch(epoch)
-            if mesh.count > 1 and mesh.most(conduct.stop()):  # several processes agree once an epoch, not every step
-                raise Stopped(f"epoch {epoch.number}")
         checkpoints.write()
     except Stopped:
         checkpoints.write()

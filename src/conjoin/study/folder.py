@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,8 @@ from conjoin.ranking.ranks import Ranks
 from conjoin.study.run import Run
 
 COSTS = ("epochs", "parameters", "relation_parameters", "relation_bytes", "peak_bytes")
+MEANS = ("threads", "processes", "replicas", "torch", "device", "name", "path")
+"""What decides about the last bits of a sum, as run.json tells it."""
 SECONDS = ("seconds_per_epoch", "seconds_last_epoch", "seconds_total")
 
 
@@ -198,6 +200,20 @@ class RunFolder:
         others = [each for each in (*places, last) if each != environment]
         earlier = [each for place, each in enumerate(others) if each not in others[:place]]
         write_sealed(self.settings_file, {**told, "earlier": earlier} if earlier else told)
+
+    def other_means(self, environment: Mapping[str, Any]) -> str:
+        """A sentence about a half-done run that goes on by other means than it was begun with; empty for all others."""
+        if not (self.half_done and self.exists):
+            return ""
+        before = read_sealed(self.settings_file).get("environment")
+        if not isinstance(before, dict):
+            return ""
+        pairs = [(name, before.get(name, 1), environment.get(name, 1)) for name in MEANS]
+        changed = "; ".join(f"{name} was {old} and is {new}" for name, old, new in pairs if old != new)
+        return changed and (
+            f"{self.path} goes on by other means than it was begun with ({changed}). "
+            "Its bits may differ from those of a run that was not interrupted."
+        )
 
     def append(self, event: dict[str, Any]) -> None:
         """Add one epoch's event, on the disk before any checkpoint that counts on it."""

@@ -19,7 +19,7 @@ from conjoin.graph.named.catalogue import Counts
 from conjoin.graph.named.datasets import load
 from conjoin.learn.train import Epoch
 from conjoin.progress import Track, never, silent
-from conjoin.study.execute import Conduct, execute
+from conjoin.study.execute import Conduct, execute, warn
 from conjoin.study.folder import RunFolder
 from conjoin.study.schedule import (
     Standing,
@@ -66,7 +66,8 @@ class Means:
 
     `until` is a reading of `time.monotonic` after which nothing more is begun; the run under way stops there, with a
     checkpoint. So it does once `stop` says so, which is asked between steps. `seconds` estimates a run: one that would
-    not end in time is not begun. `command` gives what is kept in run.json, `begin` is told what comes next and watches.
+    not end in time is not begun. `command` gives what is kept in run.json, `begin` is told what comes next and watches,
+    `note` gets sentences for the person.
     """
 
     device: str = "cpu"
@@ -78,6 +79,7 @@ class Means:
     stop: Callable[[], bool] = never
     command: Callable[[Cell], str | None] = lambda _: None
     begin: Callable[[Standing], Watch] = lambda _: Watch()
+    note: Callable[[str], None] = warn
 
 
 def check_forms(study: Study, cells: Iterable[Cell]) -> None:
@@ -209,6 +211,7 @@ def _conduct(cell: Cell, folder: RunFolder, watch: Watch, means: Means) -> Condu
         track=watch.track,
         stop=lambda: _enough(means),
         watch=watch.epoch,
+        note=means.note,
     )
 
 
