@@ -18,6 +18,7 @@ TITLES = {
     "ingestion": "Ingestion killed at random moments",
     "power": "Power cuts between any two operations of a run",
     "storage": "Disks that fill up",
+    "faults": "Failing system calls, each call of each command once",
     "corruption": "Damaged files",
     "fuzz": "Inputs from fuzzing",
     "graphs": "Odd but valid graphs, from file to answer",

@@ -41,6 +41,12 @@ def _storage(place: Path) -> Counts:
     return fill_the_disk(place, sizes=12)
 
 
+def _faults(place: Path) -> Counts:
+    from torture.faults import fail_every_call
+
+    return fail_every_call(place, every=1, workers=2)
+
+
 def _corruption(place: Path) -> Counts:
     from torture.corruption import corrupt_every_kind
 
@@ -92,6 +98,7 @@ PARTS: dict[str, Callable[[Path], Counts]] = {
     "ingestion": _ingestion,
     "power": _power,
     "storage": _storage,
+    "faults": _faults,
     "corruption": _corruption,
     "fuzz": _fuzz,
     "graphs": _graphs,

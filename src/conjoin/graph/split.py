@@ -123,7 +123,7 @@ class _PutAside(OSError):
 
 
 def _exchange(stage: Path, target: Path, names: list[str]) -> None:
-    """Put new files into a folder, train last, and take the earlier ones out of it; on an error, the other way round.
+    """Take the earlier files out of a folder, train first, and put new ones in, train last; on an error, turn back.
 
     Raises _PutAside where that fails too: the earlier files stay in the folder EARLIER of `stage`.
     """
@@ -141,8 +141,9 @@ def _exchange(stage: Path, target: Path, names: list[str]) -> None:
             for name in names:
                 if not (stage / name).exists():
                     (target / name).rename(stage / name)
-            for file in earlier.iterdir():
-                file.rename(target / file.name)
+            for name in reversed(FILES):
+                if (earlier / name).exists():
+                    (earlier / name).rename(target / name)
         except OSError as error:
             raise _PutAside(error.errno, error.strerror) from error
         raise
