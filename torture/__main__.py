@@ -43,8 +43,10 @@ def _storage(place: Path) -> Counts:
 
 def _faults(place: Path) -> Counts:
     from torture.faults import fail_every_call
+    from torture.interposed import Interposed
 
-    return fail_every_call(place, every=1, workers=2)
+    with Interposed(place / "one") as one, Interposed(place / "two") as two:
+        return fail_every_call(place, [one, two], every=1)
 
 
 def _corruption(place: Path) -> Counts:

@@ -183,49 +183,44 @@ def record(scenario: Scenario, processes: Interposed, place: Path) -> tuple[Tria
     return Trial(scenario, start, tree(start), tree(work), ended.said), calls
 
 
-def inject(place: Path, *, every: int, workers: int = 1, only: Sequence[str] = ()) -> dict[str, Findings]:
-    """Make every nth fault of every scenario happen; what each led to."""
-    found: dict[str, Findings] = {}
+def inject(
+    place: Path, servers: Sequence[Interposed], *, every: int, only: Sequence[str] = ()
+) -> Iterator[tuple[str, Findings]]:
+    """Make every nth fault of every scenario happen, on all servers at once; what each scenario led to."""
     idle: SimpleQueue[Interposed] = SimpleQueue()
-    servers = [Interposed(place / f"server-{number}") for number in range(workers)]
-    try:
-        for server in servers:
-            idle.put(server)
-        for number, scenario in enumerate(scenarios()):
-            if only and scenario.name not in only:
-                continue
-            home = place / f"scenario-{number}"
-            trial, calls = record(scenario, servers[0], home)
-            faults = [*planned(calls)]
-            step = every * scenario.thin
-            chosen = faults[number % step :: step]
-            found[scenario.name] = findings = Findings(len(calls))
+    for server in servers:
+        idle.put(server)
+    for number, scenario in enumerate(scenarios()):
+        if only and scenario.name not in only:
+            continue
+        home = place / f"scenario-{number}"
+        trial, calls = record(scenario, servers[0], home)
+        step = every * scenario.thin
+        chosen = [*planned(calls)][number % step :: step]
+        findings = Findings(len(calls))
 
-            def one(fault: Fault, trial: Trial = trial, home: Path = home) -> tuple[str, Ended]:
-                server = idle.get()
-                try:
-                    return trial.problem(server, home / server.place.name, fault)
-                finally:
-                    idle.put(server)
+        def one(fault: Fault, trial: Trial = trial, home: Path = home) -> tuple[str, Ended]:
+            server = idle.get()
+            try:
+                return trial.problem(server, home / server.place.name, fault)
+            finally:
+                idle.put(server)
 
-            with ThreadPoolExecutor(workers) as pool:
-                for problem, ended in pool.map(one, chosen):
-                    findings.faults += 1
-                    findings.not_reached += not ended.injected
-                    findings.refused += bool(ended.injected and ended.code)
-                    findings.harmless += bool(ended.injected and ended.code == 0)
-                    if problem:
-                        findings.problems.append(problem)
-            shutil.rmtree(home)
-    finally:
-        for server in servers:
-            server.__exit__(None, None, None)
-    return found
+        with ThreadPoolExecutor(len(servers)) as pool:
+            for problem, ended in pool.map(one, chosen):
+                findings.faults += 1
+                findings.not_reached += not ended.injected
+                findings.refused += bool(ended.injected and ended.code)
+                findings.harmless += bool(ended.injected and ended.code == 0)
+                if problem:
+                    findings.problems.append(problem)
+        shutil.rmtree(home)
+        yield scenario.name, findings
 
 
-def fail_every_call(place: Path, *, every: int, workers: int = 1, only: Sequence[str] = ()) -> Counts:
+def fail_every_call(place: Path, servers: Sequence[Interposed], *, every: int, only: Sequence[str] = ()) -> Counts:
     """Every nth way in which a call can fail, for every call of every scenario."""
-    found = inject(place, every=every, workers=workers, only=only)
+    found = dict(inject(place, servers, every=every, only=only))
     problems = [problem for each in found.values() for problem in each.problems]
     assert not problems, "\n".join([f"{len(problems)} problems", *problems[:20]])
     sums: Counter[str] = Counter()

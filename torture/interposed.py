@@ -125,7 +125,8 @@ class Interposed:
         self.place = place
         place.mkdir(parents=True, exist_ok=True)
         self.library = built(place)
-        environment = {**os.environ, "LD_PRELOAD": str(self.library), "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
+        told = {"OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "CONJOIN_COMMIT": "unknown"}  # else every run asks git
+        environment = {**os.environ, **told, "LD_PRELOAD": str(self.library)}
         self.server = subprocess.Popen(
             [sys.executable, "-m", "torture.interposed", str(self.library)],
             stdin=subprocess.PIPE,
