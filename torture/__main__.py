@@ -13,8 +13,11 @@ from torture.counts import Counts, record
 
 def _kills(place: Path) -> Counts:
     from torture.kills import kill_training
+    from torture.moments import kill_at_every_operation
 
-    return kill_training(place, kills=60, signals=20)
+    one, other = place / "random", place / "every"
+    other.mkdir()
+    return {**kill_training(one, kills=60, signals=20), **kill_at_every_operation(other, every=1)}
 
 
 def _studies(place: Path) -> Counts:

@@ -106,7 +106,7 @@ def kill_training(place: Path, *, kills: int, signals: int) -> Counts:
         assert not RunFolder(broken).finished, "the run ended before it was killed so often: give it more epochs"
     assert lost_by_signal == 0
     conjoin(*words, "-o", broken, "--resume", log=log)
-    _same(whole, broken)
+    same_runs(whole, broken)
     return {
         "SIGKILL": kills,
         "SIGINT and SIGTERM": signals,
@@ -124,7 +124,8 @@ def checkpoint_epoch(folder: Path) -> int:
     return int(load_tensors(file)[1]["progress"]["epoch"]) if file.exists() else 0
 
 
-def _same(whole: Path, broken: Path) -> None:
+def same_runs(whole: Path, broken: Path) -> None:
+    """Refuse a run folder that differs from another one in anything but its clocks."""
     for file in WEIGHTS_AND_RANKS:
         assert (whole / file).read_bytes() == (broken / file).read_bytes(), file
     assert _told(RunFolder(whole)) == _told(RunFolder(broken))
@@ -160,6 +161,7 @@ def kill_study(place: Path, *, kills: int) -> Counts:
     assert len(broken) == 4
     assert broken == whole
     assert not list(root.rglob("*.part"))
+    assert not list(root.rglob("checkpoint*")), "checkpoints of finished runs stayed"
     return {"SIGKILL": kills, "runs of the study": len(broken), "runs that ended otherwise than undisturbed": 0}
 
 
@@ -176,20 +178,31 @@ def kill_ingest(place: Path, *, kills: int) -> Counts:
     conjoin(*words, place / "first", log=log)
     began = time.monotonic()
     conjoin(*words, whole, log=log)
-    lasted, killed = time.monotonic() - began, 0
+    lasted, killed, after, tries = time.monotonic() - began, 0, 0, 0
     while killed < kills:
-        process = start(*words, broken, log=log)
-        time.sleep(chance.uniform(0, lasted))
+        process, tries = start(*words, broken, log=log), tries + 1
+        give_up = time.monotonic() + 120
+        if tries % 2:
+            time.sleep(chance.uniform(0, lasted))
+        else:  # the moment after the graph is in its place is short: look for it
+            while not broken.exists() and process.is_alive():
+                assert time.monotonic() < give_up
         code, said = signalled(process, log, signal.SIGKILL)
         assert code in (0, -signal.SIGKILL), said
         killed += code != 0
+        after += code != 0 and broken.exists()
         if broken.exists():
             assert _files(broken) == _files(whole), "a killed ingestion left a graph that is not whole"
             shutil.rmtree(broken)
     conjoin(*words, broken, log=log)
     assert _files(broken) == _files(whole)
     assert [file.name for file in broken.parent.iterdir()] == [broken.name], "scraps of killed ingestions stayed"
-    return {"SIGKILL": killed, "files of the graph": len(_files(whole)), "graphs other than undisturbed": 0}
+    return {
+        "SIGKILL": killed,
+        "of them after the graph was in its place": after,
+        "files of the graph": len(_files(whole)),
+        "graphs other than undisturbed": 0,
+    }
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -197,7 +197,7 @@ def cut_everywhere(place: Path, *, every: int) -> Counts:
     checkpoints that several processes write, of which one process writes the same files.
     """
     one, shared = _cut_a_run(place / "run", every=every), _cut_shards(place / "shards", every=every)
-    return {name: one[name] + shared[name] for name in one}
+    return {name: count + shared.get(name, 0) for name, count in one.items()}
 
 
 def _cut_shards(place: Path, *, every: int) -> dict[str, int]:
@@ -262,6 +262,7 @@ def _cut_a_run(place: Path, *, every: int) -> dict[str, int]:
     assert _end(RunFolder(watched / "run")) == whole
     tried: dict[int, int] = {}
     cuts = 0
+    finished: set[int] = set()
     for end in range(0, len(recorder.operations) + 1, every):
         for state in survivors(recorder.operations[:end]):
             cuts += 1
@@ -274,12 +275,15 @@ def _cut_a_run(place: Path, *, every: int) -> dict[str, int]:
                 file = folder.checkpoint_file
                 kept = int(load_tensors(file)[1]["progress"]["epoch"]) if file.exists() else 0
                 tried[key] = run.recipe.epochs if folder.finished else kept
+                finished |= {key} if folder.finished else set()
                 assert _end(execute(run, graph, folder.path)) == whole, (end, sorted(state))
+                assert not folder.half_done, "a finished run kept its checkpoint"
             assert tried[key] >= promised, (end, tried[key], promised, sorted(state))
     return {
         "operations recorded": len(recorder.operations),
         "power cuts": cuts,
         "different disks opened": len(tried),
+        "of them with a finished run": len(finished),
         "disks that could not go on": 0,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import platform
 import statistics
@@ -164,7 +165,7 @@ def held_bytes(device: torch.device) -> int:
         import_module(library)
     with suppress(OSError, ValueError, IndexError):
         pages, of_files = map(int, Path("/proc/self/statm").read_text(encoding="ascii").split()[1:3])
-        return (pages - of_files) * os.sysconf("SC_PAGE_SIZE") + min(of_files * os.sysconf("SC_PAGE_SIZE"), CODE)
+        return (pages - of_files) * mmap.PAGESIZE + min(of_files * mmap.PAGESIZE, CODE)
     return peak_bytes(device)
 
 
@@ -179,6 +180,8 @@ def _available() -> int:
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return 1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1])
+    if not hasattr(os, "sysconf"):  # Windows does not tell: nothing is refused for want of memory
+        return sys.maxsize
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -13,7 +13,7 @@ from torture.counts import record_short
 from torture.kinds import KINDS, kind_of, specimens
 from torture.processes import conjoin
 
-from torture import corruption, graphs, kills, lockout, power, service, storage
+from torture import corruption, graphs, kills, lockout, moments, power, service, storage
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +30,14 @@ def memory(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_a_run_killed_five_times_and_asked_to_stop_twice_ends_the_same(memory: Path) -> None:
+def test_a_run_killed_before_and_after_its_end_and_asked_to_stop_ends_the_same(memory: Path) -> None:
     counts = kills.kill_training(memory, kills=5, signals=2)
-    record_short("kills", counts, but=("epochs run again after a kill, at most",))
+    every = memory / "every"
+    every.mkdir()
+    at = moments.kill_at_every_operation(every, every=40)
+    by_chance = [name for name in at if name.startswith(("SIGKILL", "of them"))]
+    record_short("kills", {**counts, **at}, but=("epochs run again after a kill, at most", *by_chance))
+    assert int(at["SIGKILL at a file operation after the result"]) > 2
 
 
 @pytest.mark.slow
@@ -42,13 +47,18 @@ def test_a_study_killed_five_times_ends_the_same(memory: Path) -> None:
 
 @pytest.mark.slow
 def test_an_ingestion_killed_five_times_leaves_the_same_graph(memory: Path) -> None:
-    record_short("ingestion", kills.kill_ingest(memory, kills=5))
+    counts = kills.kill_ingest(memory, kills=5)
+    record_short("ingestion", counts, but=("of them after the graph was in its place",))
 
 
 def test_power_cuts_lose_nothing_that_was_promised(tmp_path: Path) -> None:
     counts = power.cut_everywhere(tmp_path, every=9)
     assert int(counts["power cuts"]) > 20
-    record_short("power", counts, but=("operations recorded", "power cuts", "different disks opened"))
+    record_short(
+        "power",
+        counts,
+        but=("operations recorded", "power cuts", "different disks opened", "of them with a finished run"),
+    )
 
 
 def test_a_recorded_loss_is_noticed() -> None:
