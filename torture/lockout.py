@@ -153,10 +153,10 @@ def send_slowly(target: Service, count: int) -> int:
         head("POST", "/v1/ask", JSON, "Transfer-Encoding: chunked") + b"1;x=y\r\n{\r\n",
         head("POST", "/v1/ask", JSON, LENGTH, "Expect: 100-continue"),
     )
-    for starts in ((head("POST", "/", JSON, LENGTH) + b"{",), (whole + b"{",), mixed):
+    for starts, addresses in (((head("POST", "/", JSON, LENGTH) + b"{",), 1), ((whole + b"{",), 16), (mixed, 1)):
         with held(target) as attack:
             for number in range(count):
-                attack.connect(starts[number % len(starts)])
+                attack.connect(starts[number % len(starts)], source=f"127.0.0.{1 + number % addresses}")
             for _ in range(3):
                 answered += others_are_served(target)
                 attack.drip()

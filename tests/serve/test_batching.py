@@ -18,6 +18,7 @@ import conjoin
 from conjoin.serve.http.asking import Asked, answer_together
 from conjoin.serve.http.batching import Batcher
 from conjoin.serve.http.replies import encoded, in_pieces, joined
+from conjoin.serve.http.turns import Turns
 from conjoin.serve.predictor import Predictor
 
 Answer = TypeVar("Answer")
@@ -143,6 +144,32 @@ def test_a_batch_has_a_largest_weight() -> None:
 
     assert in_a_loop(scenario()) == [6, 6, 6, 6, 100, 2, 18, 2]
     assert work.batches == [[3, 3, 3], [3], [50], [1, 9], [1]]
+
+
+def test_large_requests_wait_for_their_turn_by_client_and_in_all() -> None:
+    async def scenario() -> None:
+        turns, begun, free = Turns(3, 2), list[str](), asyncio.Event()
+
+        async def one(client: str) -> None:
+            async with turns.turn(client):
+                begun.append(client)
+                await free.wait()
+
+        tasks = []
+        for client in ("a", "a", "a", "b", "b"):
+            tasks.append(asyncio.ensure_future(one(client)))
+            await asyncio.sleep(0)
+        assert begun == ["a", "a", "b"], "one client does not take all turns"
+        tasks[2].cancel()
+        tasks[0].cancel()
+        await asyncio.sleep(0.01)
+        assert begun == ["a", "a", "b", "b"], "whoever has gone takes no turn"
+        free.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        async with turns.turn("a"), turns.turn("a"), turns.turn("b"):
+            pass
+
+    in_a_loop(scenario())
 
 
 def test_large_answers_are_the_same_in_pieces() -> None:

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from starlette.responses import Response
@@ -18,6 +19,7 @@ from conjoin.serve.http.doors import Doors
 from conjoin.serve.http.limits import HEADERS, Settings
 from conjoin.serve.http.rate import Buckets
 from conjoin.serve.http.replies import Refusal
+from conjoin.serve.http.turns import Turns
 from conjoin.serve.http.watch import Watch
 
 POLICY = "; ".join(
@@ -52,6 +54,11 @@ PREFLIGHT = {
 HEALTH = ("/healthz", "/readyz")
 """Answered whatever the limits say, and without a token: they cost little and tell nothing."""
 RETRY = {"Retry-After": "1"}
+LARGE = ("/v1/map", "/v1/relations", "/v1/study")
+LARGE_BY_POST = ("/v1/ask", "/v1/score")
+"""Paths whose answers may be megabytes."""
+SMALL_BODY = 1024
+"""Bytes of a body that cannot ask for much."""
 BODIES = ("POST",)
 """Methods that have a body. The application says which of its paths take one."""
 
@@ -69,6 +76,8 @@ class Guard:
         self._buckets = Buckets(settings.rate, settings.burst)
         self._under_way = 0
         self._at_work: Counter[str] = Counter()
+        per_client = settings.large_per_client if settings.connections_per_client else 0
+        self._turns = Turns(settings.large_at_once, per_client)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -125,7 +134,8 @@ class Guard:
             await out.reply(scope, receive, Response(status_code=204, headers=PREFLIGHT))
             return
         body = await self._body(scope, headers, receive, out)
-        await self._work(scope, _replay(body, receive), out, client)
+        large = scope["path"] in LARGE or (scope["path"] in LARGE_BY_POST and len(body) > SMALL_BODY)
+        await self._work(scope, _replay(body, receive), out, client, large=large)
 
     def _check_token(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         try:
@@ -134,7 +144,7 @@ class Guard:
             self._watch.wrong_tokens.inc()
             raise
 
-    async def _work(self, scope: Scope, receive: Receive, out: _Outgoing, client: str) -> None:
+    async def _work(self, scope: Scope, receive: Receive, out: _Outgoing, client: str, *, large: bool) -> None:
         """Let the application answer, within the limits on requests at once and on time."""
         most, per_client = self._settings.at_once, self._settings.connections_per_client
         if self._at_work.total() >= most or (per_client and self._at_work[client] >= per_client):
@@ -145,7 +155,8 @@ class Guard:
             async with asyncio.timeout(self._settings.seconds) as limit:
                 # From the first byte of the answer the connection's own clock watches how the client reads it.
                 out.begun = lambda: limit.reschedule(None)
-                await self._app(scope, receive, out.send)
+                async with self._turns.turn(client) if large else nullcontext():
+                    await self._app(scope, receive, out.send)
         finally:
             out.begun = _nothing
             self._at_work[client] -= 1

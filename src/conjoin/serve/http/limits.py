@@ -43,6 +43,8 @@ class Settings:
     `idle_seconds` is how long a connection may stay open between two requests.
     `rate` is requests a second per client, `burst` how many may come at once; `at_once` bounds the requests whose body
     has come and whose answer is not there yet.
+    `large_at_once` bounds the requests among them whose answers may be megabytes, `large_per_client` those of one
+    client; further ones wait for their turn, because each holds its memory until the client has read it.
     `connections` bounds all connections; `connections_per_client` bounds the connections of one client, and its
     requests at once where a trusted proxy sends them; 0 switches the limit per client off.
     `proxies` are addresses or networks of proxies whose X-Forwarded-For header names the client.
@@ -61,6 +63,8 @@ class Settings:
     rate: float = 1_000.0
     burst: float = 2_000.0
     at_once: int = 512
+    large_at_once: int = 32
+    large_per_client: int = 8
     connections: int = 1_000
     connections_per_client: int = 128
     proxies: tuple[str, ...] = ()
