@@ -264,6 +264,15 @@ def test_optional_packages_are_imported_where_they_are_used() -> None:
     assert failures_of(check) == []
 
 
+def test_no_module_needs_unix_to_be_imported() -> None:
+    """tests/test_windows.py tries it; this says where."""
+    unix = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix", "syslog"}
+    for name in NAMES:
+        tree = tree_of(name)
+        assert not unix & {word.split(".")[0] for word in at_the_head(tree)}, name
+        assert "fcntl" not in {word.split(".")[0] for word in imports(tree)}, f"{name}: lock through conjoin.locks"
+
+
 def test_nothing_that_came_over_a_socket_is_unpickled() -> None:
     """torch's launcher, object collectives, checkpoints and remote calls send pickles; so do Python's listeners."""
     modules = (

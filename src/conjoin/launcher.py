@@ -152,14 +152,21 @@ def _waited(workers: Sequence[subprocess.Popen[bytes]], asked: Sequence[int]) ->
             hurry = [(now + ALONE, signal.SIGTERM), (now + 1.5 * ALONE, _KILL)]
         for number in asked[passed_on:]:
             for worker in running:
-                worker.send_signal(number)
+                _send(worker, number)
             passed_on += 1
         for due, number in hurry:
             if time.monotonic() > due:
                 for worker in running:
-                    worker.send_signal(number)
+                    _send(worker, number)
         hurry = [(due, number) for due, number in hurry if time.monotonic() <= due] or hurry[-1:]
         time.sleep(EVERY)
+
+
+def _send(worker: subprocess.Popen[bytes], number: int) -> None:
+    try:
+        worker.send_signal(number)
+    except ValueError:  # Windows sends no signal but one: the end
+        worker.terminate()
 
 
 _KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
