@@ -101,6 +101,10 @@ AS_TEXT: dict[str, tuple[object, ...]] = {
 }
 
 
+class Waited(BaseException):
+    """The command waits for a pipe. Not an OSError, which the program would take for its own."""
+
+
 def verbs(of: typer.Typer, above: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
     for command in of.registered_commands:
         assert command.callback
@@ -159,7 +163,7 @@ def deadline() -> Iterator[None]:
     """A command that waits for a pipe is interrupted, and fails."""
 
     def fail(*_: object) -> NoReturn:
-        raise TimeoutError("the command waits for a pipe")
+        raise Waited
 
     before = signal.signal(signal.SIGALRM, fail)
     signal.alarm(SECONDS)
@@ -171,7 +175,6 @@ def deadline() -> Iterator[None]:
 def refused(ran: Ran, tmp_path: Path) -> None:
     assert ran.code in (1, 2), ran.err
     assert "Traceback" not in ran.err
-    assert "waits for a pipe" not in ran.err
     pipes = [path for path in tmp_path.rglob("*") if path.name.startswith("PIPE")]
     assert all(stat.S_ISFIFO(path.stat().st_mode) for path in pipes), "the pipe was replaced by a file"
 
@@ -231,9 +234,7 @@ def test_a_pipe_in_a_run_folder_is_refused(file: str, trained: Path, tmp_path: P
     os.mkfifo(run / file)
     weights = "best" if file.startswith("best") else "last"
     if file.startswith("ranks"):
-        ran = conjoin("rank", run)
-        assert ran.code in (0, 1, 2)
-        assert "waits for a pipe" not in ran.err
+        assert conjoin("rank", run).code in (0, 1, 2)
         return
     refused(conjoin("ask", run, "France", "borders", "?", "--weights", weights), tmp_path)
 
