@@ -457,6 +457,12 @@ int symlink(const char *text, const char *path) { return symlinkat(text, AT_FDCW
 
 /* stat: twice each, for the structures have two names; __xstat is how programs for older versions of glibc call it */
 
+/* Without a path it is about the descriptor. Rust calls statx with NULL to see whether there is one, and the compiler
+ * may take it from the headers that nobody does so. */
+static __attribute__((noipa)) enum How fate_of_either(int folder, const char *path) {
+    return path && path[0] ? fate_at("stat", folder, path) : fate_of("stat", folder);
+}
+
 #define STAT(suffix) \
     int stat##suffix(const char *path, struct stat##suffix *about) { \
         return fate_at("stat", AT_FDCWD, path) == NOTHING ? NEXT(stat##suffix)(path, about) : failed(); \
@@ -468,7 +474,7 @@ int symlink(const char *text, const char *path) { return symlinkat(text, AT_FDCW
         return fate_of("stat", file) == NOTHING ? NEXT(fstat##suffix)(file, about) : failed(); \
     } \
     int fstatat##suffix(int folder, const char *path, struct stat##suffix *about, int flags) { \
-        enum How found = path[0] ? fate_at("stat", folder, path) : fate_of("stat", folder); \
+        enum How found = fate_of_either(folder, path); \
         return found == NOTHING ? NEXT(fstatat##suffix)(folder, path, about, flags) : failed(); \
     } \
     int __xstat##suffix(int version, const char *path, struct stat##suffix *about) { \
@@ -488,7 +494,7 @@ STAT()
 STAT(64)
 
 int statx(int folder, const char *path, int flags, unsigned mask, struct statx *about) {
-    enum How found = path[0] ? fate_at("stat", folder, path) : fate_of("stat", folder);
+    enum How found = fate_of_either(folder, path);
     return found == NOTHING ? (int)syscall(SYS_statx, folder, path, flags, mask, about) : failed();
 }
 int faccessat(int folder, const char *path, int mode, int flags) {

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 
+from conjoin.learn.weights import saved_epoch
 from torture.counts import Counts
 from torture.interposed import Call, Ended, Fault, Interposed
 from torture.scenarios import Scenario, Tree, content, litter, scenarios, tree
@@ -51,6 +52,7 @@ WAYS: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
 """By kind of call: error, what happens, and the kinds that fail from then on."""
 CLEANING = ("unlink", "rmdir", "list", "stat", "open", "close")
 """Kinds of call that removing files consists of: where one of them fails, a temporary file may stay."""
+CHECKPOINT = "checkpoint.safetensors"
 GONE: tuple[str, str, tuple[str, ...]] = ("EIO", "fail", ANY)
 """The disk is gone from this call on."""
 
@@ -91,6 +93,8 @@ class Trial:
     start: Path
     before: Tree
     after: Tree
+    names_before: set[str]
+    names_after: set[str]
     said: str
 
     def problem(self, processes: Interposed, work: Path, fault: Fault) -> tuple[str, Ended]:
@@ -102,6 +106,8 @@ class Trial:
             self._check_end(ended)
             if ended.injected:
                 self._check_files(work, ended, fault)
+            if self._settled(work):
+                return "", ended
             refused = scenario.rerun_refused
             if not refused or not (work / refused).exists():
                 again = processes.run(scenario.again or scenario.words, work, call=scenario.call)
@@ -112,6 +118,11 @@ class Trial:
         except AssertionError as error:
             return f"{scenario.name}: {fault}: {error}", ended
         return "", ended
+
+    def _settled(self, work: Path) -> bool:
+        """Is everything as at the end of an undisturbed run, or untouched, from where a run is an undisturbed one?"""
+        names, files = _names(work), tree(work)
+        return (names, files) in ((self.names_before, self.before), (self.names_after, self.after))
 
     def _check_end(self, ended: Ended) -> None:
         assert ended.code is not None, f"it hangs: {ended.said[-600:]}"
@@ -130,10 +141,12 @@ class Trial:
         for name, found in now.items():
             if ended.code == 0:
                 break
+            if name.endswith(CHECKPOINT) and name in self.before:
+                assert saved_epoch(work / name) >= saved_epoch(self.start / name), "an older checkpoint than before"
             known = [files[name] for files in (self.before, self.after) if name in files]
             halfway = found not in known and not self.scenario.halfway(work / name, found, self.after.get(name))
             assert not halfway, f"{name} is neither as before nor as after"
-        lost = [name for name in self.before if name in self.after and name not in now]
+        lost = [name for name in self.before if name not in now and (name in self.after or self._needed(work, name))]
         aside = [content(work / name) for name in litter(work) if (work / name).is_file()]
         lost = [name for name in lost if self.before[name] not in aside]
         assert not lost, f"lost: {lost}"
@@ -146,6 +159,10 @@ class Trial:
             assert not torn, f"{beginning} is a mixture of before and after"
         left = litter(work)
         assert not left or fault.lasting or fault.call.kind in CLEANING, f"left behind by the failure: {left}"
+
+    def _needed(self, work: Path, name: str) -> bool:
+        """Is it the checkpoint of a run that is not done?"""
+        return name.endswith(CHECKPOINT) and not (work / name.replace(CHECKPOINT, "result.json")).exists()
 
 
 def _copy(start: Path, work: Path) -> None:
@@ -165,7 +182,11 @@ def _same(expected: Tree, found: Tree, *, optional: Sequence[str], what: str) ->
 
 def _stale(name: str, files: Tree) -> bool:
     """Is it the checkpoint of a run that is done? A failure after result.json leaves it, and nothing reads it."""
-    return name.endswith("checkpoint.safetensors") and name.replace("checkpoint.safetensors", "result.json") in files
+    return name.endswith(CHECKPOINT) and name.replace(CHECKPOINT, "result.json") in files
+
+
+def _names(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*")}
 
 
 def record(scenario: Scenario, processes: Interposed, place: Path) -> tuple[Trial, list[Call]]:
@@ -180,7 +201,7 @@ def record(scenario: Scenario, processes: Interposed, place: Path) -> tuple[Tria
         assert ended.code == 0, ended.said
         seen.append(set(ended.calls))
     calls = [call for call in ended.calls if call in seen[0]]
-    return Trial(scenario, start, tree(start), tree(work), ended.said), calls
+    return Trial(scenario, start, tree(start), tree(work), _names(start), _names(work), ended.said), calls
 
 
 def inject(
