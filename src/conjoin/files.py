@@ -37,7 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield aside
-        _sync_file(aside)
+        sync_file(aside)
         aside.replace(path)
         sync_folder(path.parent)
     finally:
@@ -78,7 +78,7 @@ def replacing_all(paths: Sequence[Path]) -> Iterator[list[Path]]:
     try:
         yield asides
         for aside, path, old in zip(asides, paths, kept, strict=True):
-            _sync_file(aside)
+            sync_file(aside)
             if path.exists():
                 _second_name(path, old)
         try:
@@ -96,7 +96,8 @@ def replacing_all(paths: Sequence[Path]) -> Iterator[list[Path]]:
             left.unlink(missing_ok=True)
 
 
-def _sync_file(path: Path) -> None:
+def sync_file(path: Path) -> None:
+    """Make what was written to a file survive a power cut."""
     with path.open("rb+") as written:
         os.fsync(written.fileno())
 

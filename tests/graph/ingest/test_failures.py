@@ -11,7 +11,7 @@ import pytest
 from tests.graph.ingest.test_ingest import MEMORY, contents, lines, written
 
 from conjoin.errors import GraphError
-from conjoin.graph.files.arrays import rows_of
+from conjoin.graph.files.arrays import link_files, rows_of
 from conjoin.graph.ingest.ingest import ingest
 
 KILLED = """
@@ -46,3 +46,18 @@ def test_an_array_that_ends_early_is_refused(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(ValueError, match=r"train\.npy"):
         list(rows_of(file))
+
+
+def test_a_copy_of_an_array_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where files cannot have two names, a run keeps a copy of its graph."""
+    home = ingest([written(tmp_path / "facts.tsv", lines(100))], tmp_path / "graph", memory=MEMORY).folder
+    synced: list[Path] = []
+
+    def none(*_: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", none)
+    monkeypatch.setattr("conjoin.graph.files.arrays.sync_file", synced.append)
+    (tmp_path / "copy").mkdir()
+    link_files(home, tmp_path / "copy", ["train.npy", "test.npy"])
+    assert synced == [tmp_path / "copy" / "train.npy", tmp_path / "copy" / "test.npy"]

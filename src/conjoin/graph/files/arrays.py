@@ -13,6 +13,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from conjoin.files import proper
+from conjoin.files import proper, sync_file
 from conjoin.graph.graph import SPLITS, Graph, Ids, Vocabulary
 from conjoin.graph.packed import PackedNames
 
@@ -128,11 +129,13 @@ def link_files(home: Path, target: Path, files: Iterable[str]) -> None:
             os.link(home / file, target / file)
         except OSError:
             shutil.copyfile(home / file, target / file)
+            sync_file(target / file)
 
 
 def rows_of(file: Path) -> Iterator[Ids]:
     """The rows of a stored split in pieces, read and not mapped, so that they do not stay in memory."""
-    with file.open("rb") as stream:
+    stream = file.open("rb")
+    try:
         if np.lib.format.read_magic(stream) != (1, 0):
             raise ValueError(f"{file.name} is an array of another version of the format")
         (n_rows, columns), _, dtype = np.lib.format.read_array_header_1_0(stream)
@@ -142,6 +145,9 @@ def rows_of(file: Path) -> Iterator[Ids]:
             if stream.readinto(octets.data) != len(octets):  # np.fromfile takes an error for the end of the file
                 raise ValueError(f"{file.name} is shorter than its header says")
             yield rows
+    finally:
+        with suppress(OSError):  # nothing was written; a caller that stops early could not be told
+            stream.close()
 
 
 def entity_names(place: Path) -> PackedNames:
