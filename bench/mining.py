@@ -57,6 +57,11 @@ PAGE = """<!-- written by python bench/mining.py; change the words there -->
 
     conjoin mine RUN --relation borders -n 100
     conjoin mine RUN -n 1000 --out missing.csv      # .csv, .tsv or .parquet; written whole or not at all
+    conjoin mine RUN -n 1000 --out missing.csv --for-spreadsheets
+
+Names are written as they are, so that the file can be read back. A spreadsheet runs cells that begin with `=`, `+`, `-`
+or `@` as formulas; `mine` says how many cells may be such. `--for-spreadsheets` puts an apostrophe before each formula
+and spells out control characters.
 
 Scores of different relations do not compare. Facts are judged by **plausibility**, the product of three chances:
 

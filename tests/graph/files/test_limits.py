@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,6 +33,7 @@ BOMB = 2 << 30
 """Bytes that a packed file unpacks to."""
 READING = """
 import json
+import re
 
 def prepare():
     import conjoin.graph.files.flow, pyarrow.parquet, pyarrow.csv, pyarrow.compute, pyoxigraph
@@ -373,3 +376,11 @@ def test_a_header_of_very_many_columns_is_told_briefly(tmp_path: Path) -> None:
     with pytest.raises(GraphError) as refused:
         read_triples(file, ReadOptions(columns=("head", "relation", "tial")))
     assert len(str(refused.value)) < 2000
+
+
+def test_the_page_on_threats_states_every_limit() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "threats.md").read_text(encoding="utf-8")
+    stated = {int(number.replace(",", "")) for number in re.findall(r"\| ([0-9][0-9,]*)\b", page)}
+    numbers = {name: value for name, value in vars(limits).items() if name.isupper()}
+    assert {name for name, value in numbers.items() if value not in stated} == set()
+    assert csv.field_size_limit() in stated
