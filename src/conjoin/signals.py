@@ -66,7 +66,8 @@ def stopping(*, silent: bool = False) -> Iterator[Stop]:
 
     told, tell = socket.socketpair()
     tell.setblocking(False)
-    threading.Thread(target=_listen, args=(told, silent), name="signals", daemon=True).start()
+    listener = threading.Thread(target=_listen, args=(told, silent), name="signals", daemon=True)
+    listener.start()
     before = stop.listen()
     outer = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
     try:
@@ -77,6 +78,7 @@ def stopping(*, silent: bool = False) -> Iterator[Stop]:
         for number, handler in before.items():
             signal.signal(number, handler)
         tell.close()
+        listener.join(1)  # its answer to a signal comes before what is said about the end
 
 
 def _listen(told: socket.socket, silent: bool) -> None:
