@@ -8,10 +8,11 @@ import pytest
 from tests.graph.files.bombs import measured
 
 from conjoin import limits
-from conjoin.errors import GraphError, RunError
+from conjoin.errors import GraphError, RunError, UsageError
 from conjoin.files import read_json, read_sealed
 from conjoin.graph.files.store import open_graph
 from conjoin.study.folder import RunFolder
+from conjoin.study.reading import read_study
 
 OPENING = """
 def prepare():
@@ -71,3 +72,12 @@ def test_a_record_of_a_graph_that_is_too_large_is_refused(tmp_path: Path) -> Non
     (tmp_path / "graph.json").write_bytes(b" " * (limits.GRAPH_RECORD + 1))
     with pytest.raises(GraphError, match="16,777,216 bytes"):
         open_graph(tmp_path)
+
+
+def test_a_small_file_of_very_many_runs_is_refused(tmp_path: Path) -> None:
+    rows = ", ".join(f'{{ name = "r{i}", form = "complex", settings = "all", seeds = 10000 }}' for i in range(11))
+    datasets = '[datasets.umls]\ngraph = "umls"\n[settings.umls]\nall = { rank = 4, epochs = 1 }\n'
+    text = f'name = "many"\nrows = [{rows}]\n{datasets}'
+    (tmp_path / "many.toml").write_text(text)
+    with pytest.raises(UsageError, match="110,000 runs"):
+        read_study(tmp_path / "many.toml")

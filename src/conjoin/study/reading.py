@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from conjoin.study.study import (
 
 COUNTS = ("train", "valid", "test", "entities", "relations", "examples")
 MOST_SEEDS = 10_000
+MOST_RUNS = 100_000
+"""Runs of a study: rows times datasets times seeds of a small file can be billions, and each is held in memory."""
 EVERY = "*"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
@@ -86,10 +89,18 @@ def _seeds(table: Table, key: str, *, default: int) -> tuple[int, ...]:
     value = table.take(key, (int, list), default)
     if isinstance(value, int) and value > MOST_SEEDS:
         raise table.wrong(key, f"= {value} are too many: a study has at most {MOST_SEEDS:,} seeds")
-    seeds = list(range(value)) if isinstance(value, int) else value
+    if isinstance(value, int):
+        return _first(max(0, value))
+    seeds = value
     if any(type(seed) is not int or seed < 0 for seed in seeds) or len(set(seeds)) < len(seeds):
         raise table.wrong(key, f"= {value!r} should be how many, or a list of different whole numbers from 0")
     return tuple(seeds)
+
+
+@cache
+def _first(count: int) -> tuple[int, ...]:
+    """So many seeds from 0, held once however many rows have them."""
+    return tuple(range(count))
 
 
 def _benchmark(name: str, table: Table, *, printed: bool) -> Benchmark:
@@ -217,6 +228,9 @@ def _check(study: Study) -> None:
         raise UsageError(f"{file}: weights = {study.weights!r} should be last or best")
     if not study.rows or not study.datasets:
         raise UsageError(f"{file}: a study needs rows and datasets; `rows` and `[datasets.NAME]` give them")
+    runs = sum(len(study.datasets_of(row)) * len(study.seeds_of(row)) for row in study.rows.values())
+    if runs > MOST_RUNS:
+        raise UsageError(f"{file}: {runs:,} runs are too many: a study has at most {MOST_RUNS:,}")
     _unlike_folders(file, study.datasets)
     _unlike_folders(file, study.rows)
     for row in study.rows.values():

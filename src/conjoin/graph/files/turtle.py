@@ -93,6 +93,8 @@ class TurtleBytes(io.RawIOBase):
 
     def _count(self, text: bytes) -> None:
         """Add up what is open after each slice of a text; in between it can be no deeper than a slice is long."""
+        if not any(sign in text for opening, closing, _ in NESTING for sign in (*opening, *closing)):
+            return
         bare = TOKEN.sub(b"", text)
         for start in range(0, len(bare), SLICE):
             part = bare[start : start + SLICE]
