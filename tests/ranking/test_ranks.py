@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -141,8 +142,8 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkey
     SMALL.write(str(path))
     before = path.read_bytes()
 
-    def full(_: object, place: Path, **__: object) -> None:
-        Path(place).write_bytes(b"PAR1")
+    def full(_: object, stream: IO[bytes], **__: object) -> None:
+        stream.write(b"PAR1")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pq, "write_table", full)
