@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 
-from conjoin.learn.weights import saved_epoch
+from conjoin.learn.weights import saved_place
 from torture.counts import Counts
 from torture.interposed import Call, Ended, Fault, Interposed
 from torture.scenarios import Scenario, Tree, content, litter, scenarios, tree
@@ -142,7 +142,7 @@ class Trial:
             if ended.code == 0:
                 break
             if name.endswith(CHECKPOINT) and name in self.before:
-                assert saved_epoch(work / name) >= saved_epoch(self.start / name), "an older checkpoint than before"
+                assert saved_place(work / name) >= saved_place(self.start / name), "an older checkpoint than before"
             known = [files[name] for files in (self.before, self.after) if name in files]
             halfway = found not in known and not self.scenario.halfway(work / name, found, self.after.get(name))
             assert not halfway, f"{name} is neither as before nor as after"
