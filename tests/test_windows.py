@@ -82,6 +82,7 @@ def test_every_module_imports_without_unix() -> None:
     assert int(without_unix(IMPORT_ALL, NEEDED + OPTIONAL)) > 100
 
 
+@pytest.mark.slow
 def test_a_run_trains_and_resumes_without_unix(tmp_path: Path) -> None:
     graph, run = little_graph(tmp_path / "graph"), tmp_path / "run"
     words = ("train", graph, *TINY, "--device", "cpu", "--json", "--resume", "-o", run)

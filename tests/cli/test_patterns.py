@@ -48,6 +48,7 @@ def test_families_are_listed_and_others_refused() -> None:
     assert "dihedral" in ran.err
 
 
+@pytest.mark.slow
 def test_ranks_by_pattern(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert conjoin("train", "synthetic:combination(entities=100)", *TINY, "-o", run).code == 0

@@ -129,6 +129,7 @@ def full_pipe() -> tuple[int, int]:
     return reading, writing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_service_answers_and_ends_though_nobody_reads_its_output(trained: Path, number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -148,6 +149,7 @@ def test_service_answers_and_ends_though_nobody_reads_its_output(trained: Path, 
         os.close(writing)
 
 
+@pytest.mark.slow
 def test_log_that_nobody_reads_does_not_stop_the_service(trained: Path) -> None:
     process = subprocess.Popen(
         command("serve", trained, "--port", 0, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE

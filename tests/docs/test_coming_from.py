@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.cli.commands import conjoin
 
 from conjoin.algebra.notation import parse
@@ -46,6 +47,7 @@ def test_forms_and_tie_policies_exist() -> None:
     assert policies == list(TIES)
 
 
+@pytest.mark.slow
 def test_the_example_runs() -> None:
     code = PAGE.partition("```python\n")[2].partition("```")[0]
     ran = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)

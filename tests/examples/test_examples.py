@@ -13,6 +13,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@pytest.mark.slow
 def test_practice_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     (tmp_path / "few.csv").write_text("a,r,b\nb,r,c\n")
     program = [sys.executable, str(EXAMPLES / "practice.py"), "few.csv", "out"]

@@ -147,6 +147,7 @@ def test_a_number_that_is_not_finite_is_not_hidden(bad: float) -> None:
     assert not costs[-1].isfinite().all()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_loaded_into_the_optimiser_is_what_training_goes_on_from() -> None:
     """Loading replaces the state's tensors: kernels bound to the old ones would train on garbage."""
     recipe = Recipe(batch=4, lr=0.1, precision="tf32")

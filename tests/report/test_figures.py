@@ -32,6 +32,7 @@ def filled(root: Path, *, validated: bool = True, worst: float = 0.9) -> Finding
     return collect(study, root)
 
 
+@pytest.mark.slow
 def test_every_plot_is_drawn(tmp_path: Path) -> None:
     found = filled(tmp_path)
     drawn = [*frontier(found), *times(found), *pvalues(found, run_tests(found)), *curves(found)]

@@ -79,6 +79,7 @@ def test_a_study_tells_what_its_seeds_allow_of_the_rows_it_compares() -> None:
     assert f"; Kinship −0.0032 ({signed(reach.low)} to {signed(reach.high)}); atlas " in told
 
 
+@pytest.mark.slow
 def test_a_page_shows_commands_that_had_a_process_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def here() -> None:
         raise AssertionError("the memory that it tells would be that of all commands before it")

@@ -280,6 +280,7 @@ def searched_through(place: Path, dataset: str, *done: str) -> None:
             ran(place, dataset, name, [0.1], study="readings", better=30)
 
 
+@pytest.mark.slow
 def test_both_readings_are_chosen_alike_on_small_graphs(place: Path) -> None:
     title = "The formula as printed is better than the published reading"
     ran(place, "Kinship", "mobius-5star-low-slow", [0.8], study="readings", better=4)

@@ -90,6 +90,7 @@ def unpickled(tmp_path: Path) -> Iterator[dict[str, str]]:
     assert "Fraction" in log.read_text(), "the hook sees nothing"
 
 
+@pytest.mark.slow
 def test_shared_training_listens_on_loopback_alone_and_unpickles_nothing(
     tmp_path: Path, unpickled: dict[str, str]
 ) -> None:

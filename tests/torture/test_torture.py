@@ -76,6 +76,7 @@ def test_full_disks(tmp_path: Path) -> None:
     record_short("storage", {key: value for key, value in counts.items() if key != "real file systems"})
 
 
+@pytest.mark.slow
 def test_every_kind_of_file_is_guarded(made: Path) -> None:
     tried = noticed = 0
     for kind in KINDS:

@@ -140,6 +140,7 @@ def test_a_giant_cell_of_parquet_is_refused_in_little_memory(tmp_path: Path) -> 
     assert grown < limits.PAGE
 
 
+@pytest.mark.slow
 def test_long_names_that_parquet_holds_once_are_read_in_little_memory(tmp_path: Path) -> None:
     """A dictionary holds a name of 60 kB once; as text, 65,536 rows of it are 4 GB."""
     rows = 10_000
