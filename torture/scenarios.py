@@ -70,10 +70,14 @@ class Scenario:
     call: str = ""
     halfway: Callable[[Path, Content, Content], bool] = never
     optional: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
+    """Files that another trial of a search decides where a failure has spoilt one: they need not be as undisturbed."""
     together: tuple[str, ...] = ()
     """Beginnings of paths. Files that begin alike are of one piece: all as before or all as after."""
     refused: Callable[[Path], bool] = never
-    """Whether readers refuse what is neither: after a failure that lasts, nothing can be put back."""
+    """Whether readers refuse what is neither: where the disk is gone, nothing can be put back."""
+    one_by_one: bool = False
+    """Whether files of one piece take their places one by one: a disk that is gone in between leaves some of each."""
     excused: Callable[[Path], bool] = never
     """Whether a good end may leave other files than an undisturbed one, because they say what they lack."""
     thin: int = 1
@@ -253,6 +257,17 @@ def _says_what_is_left_out(work: Path) -> bool:
     return bool(told["left_out"])
 
 
+def _of_several_processes(file: Path, _: Content, __: Content) -> bool:
+    """Any files, as long as the newest checkpoint that is complete can be loaded."""
+    from conjoin.learn.shards import load_shards, newest_shards
+    from torture.forged import training
+
+    newest = newest_shards(file.parents[1])
+    if newest is not None:
+        load_shards(newest, training())
+    return file.name != "result.json"
+
+
 def _of_a_search(file: Path, found: Content, after: Content) -> bool:
     """Some of the trials."""
     return file.name.startswith("tune.db") and (file.suffix != ".db" or found == after[: len(found)])
@@ -275,9 +290,10 @@ def show_map(folder: str) -> None:
 
 
 def shards(folder: str) -> None:
-    """Three epochs, each saved as several processes save it; prints what is loaded."""
+    """Epochs that are each saved as several processes save them, and the weights at the end, as a run has them."""
     from conjoin.cli.screen import complain
     from conjoin.errors import ConjoinError
+    from conjoin.files import write_json
     from conjoin.learn.shards import load_shards, newest_shards, save_shards
     from torture.forged import training
 
@@ -287,6 +303,8 @@ def shards(folder: str) -> None:
             load_shards(newest, begun)
         for _ in begun:
             save_shards(place, begun)
+        write_json(Path("result.json"), [part.tolist() for part in begun.model.parameters()])
+        shutil.rmtree(place, ignore_errors=True)
     except (ConjoinError, OSError) as error:
         complain(str(error))
         raise SystemExit(1) from error
@@ -309,6 +327,7 @@ def scenarios() -> list[Scenario]:
             _studied,
             ("study", "report", "study.toml", "--root", "results", "-o", "report"),
             together=("report/",),
+            one_by_one=True,
             optional=("results/faulty/own/patterns.json",),
             excused=_says_what_is_left_out,
         ),
@@ -321,6 +340,7 @@ def scenarios() -> list[Scenario]:
                 _exported(f),
                 ("export", "run", "--format", f, "-o", "out"),
                 together=("out/graph/",) if f == "safetensors" else ("out/",),
+                one_by_one=f != "safetensors",
             )
             for f in formats
         ),
@@ -337,7 +357,12 @@ def scenarios() -> list[Scenario]:
         Scenario("fold", _new_facts, ("fold", "run", "new.tsv", "-o", "folded"), rerun_refused="folded/result.json"),
         Scenario("ask", _finished, ("ask", "run", "e1", "r1", "?", "--json"), answers=True),
         Scenario(
-            "tune", _graph, (*tune, "--storage", "sqlite:///tune.db", "-o", "best.toml"), halfway=_of_a_search, thin=8
+            "tune",
+            _graph,
+            (*tune, "--storage", "sqlite:///tune.db", "-o", "best.toml"),
+            halfway=_of_a_search,
+            drawn=("tune.db", "best.toml"),
+            thin=8,
         ),
         Scenario(
             "map",
@@ -347,5 +372,11 @@ def scenarios() -> list[Scenario]:
             optional=("run/map-pca-best.npz",),
             answers=True,
         ),
-        Scenario("shards", lambda _, __: None, ("checkpoint",), call="torture.scenarios:shards"),
+        Scenario(
+            "shards",
+            lambda _, __: None,
+            ("checkpoint",),
+            call="torture.scenarios:shards",
+            halfway=_of_several_processes,
+        ),
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conjoin.errors import NotInstalled, UsageError
+from conjoin.errors import NotInstalled, StorageError, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn import tune as tuning
 from conjoin.learn.recipe import Recipe
@@ -211,3 +211,42 @@ def test_two_workers_share_a_search(tmp_path: Path) -> None:
     points = told[0] + told[1]
     assert len(set(points)) == 12
     assert len(points) <= 13
+
+
+def test_tables_that_were_made_in_part_are_completed(tmp_path: Path) -> None:
+    """Without the index of names, which Optuna makes after its table, the same search was begun a second time."""
+    search = search_in(tmp_path, trials=1)
+    assert [attempt.state for attempt in tune(graph_of(), search)] == ["complete"]
+    with closing(sqlite3.connect(tmp_path / "tune.db")) as database:
+        database.execute("DROP INDEX ix_studies_study_name")
+        database.commit()
+    assert best(graph_of(), search).number == 0
+
+
+def test_a_storage_that_fails_in_mid_search_fails_the_search_and_no_trial(tmp_path: Path) -> None:
+    search = search_in(tmp_path, trials=3)
+    attempts = tune(graph_of(), search)
+    next(attempts)
+    file = tmp_path / "tune.db"
+    kept = file.read_bytes()
+    file.write_bytes(b"no database" * 1000)
+    with pytest.raises(StorageError, match="goes on"):
+        list(attempts)
+    file.write_bytes(kept)
+    assert [attempt.number for attempt in tune(graph_of(), search)] == [1, 2]
+
+
+def test_a_trial_that_failed_by_no_fault_of_its_settings_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+
+    def fail(*_: object, **__: object) -> float:
+        raise sqlalchemy.exc.OperationalError("disk I/O error", None, Exception("disk I/O error"))
+
+    search = search_in(tmp_path, trials=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(tuning, "_trained", fail)
+        with pytest.raises(StorageError, match="disk I/O error"):
+            list(tune(graph_of(), search))
+    assert [attempt.state for attempt in tune(graph_of(), search)] == ["complete"]

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import hashlib
 import time
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from conjoin.algebra.notation import parse, short
-from conjoin.errors import Diverged, NotInstalled, Stopped, UsageError
+from conjoin.errors import Diverged, NotInstalled, Stopped, StorageError, UsageError
 from conjoin.graph.graph import Graph
 from conjoin.learn.negatives import check_negatives
 from conjoin.learn.recipe import Recipe
@@ -67,6 +69,7 @@ def tune(
     check_negatives(max(search.values("negatives")), graph.n_entities)
     study = _opened(graph, search)
     numbers: list[int] = []
+    faults = _storage_faults()
 
     def objective(trial: optuna.Trial) -> float:
         numbers.append(trial.number)
@@ -81,10 +84,19 @@ def tune(
             trial.set_user_attr(PUT_BACK, True)
             study.enqueue_trial(trial.params)
             raise Stopped("the trial under way was put back: the same command goes on") from stopped
+        except faults:
+            with suppress(*faults):  # else it is not counted and another trial takes its place
+                trial.set_user_attr(PUT_BACK, True)
+                study.enqueue_trial(trial.params)
+            raise
 
-    while _finished(study) < search.wanted and (_waiting(study) or not _exhausted(study)):
-        study.optimize(objective, n_trials=1, catch=NO_FAULT)
-        yield _attempt(study.trials[numbers[-1]])
+    while True:
+        with _kept(search.storage):
+            if _finished(study) >= search.wanted or (_exhausted(study) and not _waiting(study)):
+                return
+            study.optimize(objective, n_trials=1, catch=NO_FAULT)
+            attempt = _attempt(study.trials[numbers[-1]])
+        yield attempt
 
 
 def best(graph: Graph, search: Search) -> Attempt:
@@ -97,7 +109,9 @@ def best(graph: Graph, search: Search) -> Attempt:
     True
     """
     _need_optuna()
-    done = [trial for trial in _opened(graph, search).get_trials() if trial.state.name == "COMPLETE"]
+    study = _opened(graph, search)
+    with _kept(search.storage):
+        done = [trial for trial in study.get_trials() if trial.state.name == "COMPLETE"]
     if not done:
         raise UsageError("no trial was completed: allow more trials (--trials), or give other settings")
     return _attempt(max(done, key=lambda trial: trial.value or 0.0))
@@ -181,7 +195,7 @@ def _opened(graph: Graph, search: Search) -> optuna.Study:
     with _told(search.storage):
         study = _patiently(
             lambda: optuna.create_study(
-                storage=search.storage,
+                storage=_with_all_indexes(search.storage),
                 study_name=name,
                 direction="maximize",
                 sampler=sampler,
@@ -228,6 +242,52 @@ def _patiently(create: Callable[[], optuna.Study]) -> optuna.Study:
     return create()
 
 
+def _with_all_indexes(storage: str) -> str | optuna.storages.RDBStorage:
+    """The storage with its tables, and the indexes that are missing where an earlier process ended while it made them.
+
+    Optuna makes an index only together with its table. Without that of names, a search is begun a second time.
+    """
+    if storage.startswith("redis"):  # which has no tables
+        return storage
+    from optuna.storages import RDBStorage
+    from optuna.storages._rdb.models import BaseModel
+
+    opened = RDBStorage(storage)
+    for table in BaseModel.metadata.tables.values():
+        for index in table.indexes:
+            index.create(opened.engine, checkfirst=True)
+    return opened
+
+
+@contextmanager
+def _kept(storage: str) -> Iterator[None]:
+    """Raise StorageError where the storage of a search that has begun fails.
+
+    Optuna itself then stumbles over what it has not read: an error that ends in its own code, not in a trial.
+    """
+    try:
+        yield
+    except _storage_faults() as error:
+        raise _failed(storage, error.__cause__ or error) from error
+    except (UnboundLocalError, AssertionError) as error:
+        if Path(traceback.extract_tb(error.__traceback__)[-1].filename).name != "_optimize.py":
+            raise
+        raise _failed(storage, error.__context__ or error) from error
+
+
+def _storage_faults() -> tuple[type[Exception], ...]:
+    """What is raised where the storage fails, not the trial."""
+    import optuna
+    import sqlalchemy
+
+    return sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError
+
+
+def _failed(storage: str, error: BaseException) -> StorageError:
+    reason = str(error).splitlines()[0]
+    return StorageError(f"the storage {storage} failed ({reason}). The same command goes on with the trials in it.")
+
+
 @contextmanager
 def _told(storage: str) -> Iterator[None]:
     import optuna
@@ -243,8 +303,13 @@ def _told(storage: str) -> Iterator[None]:
 
 
 def _finished(study: optuna.Study) -> int:
-    trials = study.get_trials(deepcopy=False)
-    return sum(trial.state.is_finished() and PUT_BACK not in trial.user_attrs for trial in trials)
+    """How many trials count: not those that were put back, nor those that failed by no fault of their settings."""
+    return sum(_counts(trial) for trial in study.get_trials(deepcopy=False))
+
+
+def _counts(trial: optuna.trial.FrozenTrial) -> bool:
+    told = trial.user_attrs
+    return trial.state.is_finished() and PUT_BACK not in told and (trial.state.name != "FAIL" or "reason" in told)
 
 
 def _waiting(study: optuna.Study) -> bool:
