@@ -21,7 +21,17 @@ from torture.kills import small_graph
 Words = tuple[object, ...]
 TRAINING: Words = ("--rank", 4, "--epochs", 2, "--batch", 100, "--validate-every", 1, "--weights", "best")
 CONDUCT: Words = ("--checkpoint-epochs", 1, "--device", "cpu")
-LITTER = ("*.part", "*.partial", "*.partial.old", "*.old", "*.ingest", "*.ingest/*", "*.partial/*", "*.old/*")
+LITTER = (
+    "*.part",
+    "*.partial",
+    "*.partial.old",
+    "*.old",
+    "*.ingest",
+    "*.ingest.lock",
+    "*.ingest/*",
+    "*.partial/*",
+    "*.old/*",
+)
 """Names that only a process at work uses; nothing reads them."""
 UNSTEADY = (
     "seconds",
