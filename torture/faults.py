@@ -183,8 +183,9 @@ def _same(expected: Tree, found: Tree, *, optional: Sequence[str], what: str) ->
 
 
 def _stale(name: str, files: Tree) -> bool:
-    """Is it the checkpoint of a run that is done? A failure after result.json leaves it, and nothing reads it."""
-    return name.endswith(CHECKPOINT) and name.replace(CHECKPOINT, "result.json") in files
+    """Is it of the checkpoint of a run that is done? A failure after result.json leaves it, and nothing reads it."""
+    folder, found, _ = name.rpartition("checkpoint/") if "checkpoint/" in name else name.rpartition(CHECKPOINT)
+    return bool(found) and f"{folder}result.json" in files
 
 
 def _names(root: Path) -> set[str]:
