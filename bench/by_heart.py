@@ -1,4 +1,4 @@
-"""Does a model that knows its training facts by heart need a stronger penalty? python bench/by_heart.py
+"""Does a model that knows its training facts by heart need a stronger penalty? python -m bench.by_heart
 
 Trains with weaker and stronger penalties, ranks a sample of train and all of valid on the way, and prints, for every
 epoch at which a training might have ended, what an earlier end or a stronger penalty would have gained on valid.
@@ -13,8 +13,8 @@ import numpy as np
 
 import conjoin
 from conjoin.graph.graph import Graph
-from conjoin.learn.presets import usual_batch
-from conjoin.learn.recipe import Recipe
+from conjoin.training.presets import usual_batch
+from conjoin.training.recipe import Recipe
 
 SAMPLE = 500
 """Training facts that are ranked."""

@@ -1,4 +1,4 @@
-"""What another busy process does to an epoch: GOMP_SPINCOUNT=5000 python bench/contention.py [--busy 1]
+"""What another busy process does to an epoch: GOMP_SPINCOUNT=5000 python -m bench.contention [--busy 1]
 
 Prints seconds per epoch on UMLS-sized random facts with one thread and with all threads. Leave GOMP_SPINCOUNT unset to
 see the default of the OpenMP library.
@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from conjoin.graph.graph import Graph
-from conjoin.learn.recipe import Recipe
-from conjoin.learn.step import Step
 from conjoin.model.model import Model
+from conjoin.training.recipe import Recipe
+from conjoin.training.steps.choose import TrainingStep
 
 
 def spin() -> None:
@@ -32,7 +32,7 @@ def seconds(graph: Graph, *, threads: int, epochs: int = 3) -> list[float]:
     torch.set_num_threads(threads)
     recipe = Recipe(epochs=epochs, batch=100)
     model = Model("5star-conj", graph.n_entities, graph.n_relations, rank=64)
-    step, queries = Step(model, recipe), torch.from_numpy(graph.queries("train"))
+    step, queries = TrainingStep(model, recipe), torch.from_numpy(graph.queries("train"))
     taken = []
     for _ in range(epochs):
         start = time.perf_counter()

@@ -1,6 +1,6 @@
 """CPU seconds of a training step, ours and the plain statement in turn, one thread:
 
-    python bench/cpu_step.py [CELL …] [-o FILE.json]
+    python -m bench.cpu_step [CELL …] [-o FILE.json]
 
 Counts the processor's time instead of the clock's, so that it says something on a busy machine too. Prints one JSON
 object per cell with the least and the median milliseconds of each and the load before. All cells, unless some are
@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from bench.compare.cells import BenchCell, graph_of
+from bench.compare.plain_torch import PlainModel, PlainTraining
+from bench.compare.training import recipe_of
 
-from conjoin.bench.cells import Cell, graph_of
-from conjoin.bench.plain import Plain, PlainTraining
-from conjoin.bench.training import recipe_of
-from conjoin.files import write_json
-from conjoin.learn.step import Step
 from conjoin.model.model import Model
+from conjoin.runtime.atomic_files import write_json
+from conjoin.training.steps.choose import TrainingStep
 
 RESULTS = Path(__file__).resolve().parent / "results"
 CELLS = (
@@ -43,13 +43,13 @@ BUDGET = 1e12
 """Floating-point operations to spend on a cell, about."""
 
 
-def measured(cell: Cell) -> dict[str, Any]:
+def measured(cell: BenchCell) -> dict[str, Any]:
     """Least and median milliseconds of both, step by step in turn."""
     load = os.getloadavg()[0]
     graph, recipe = graph_of(cell.dataset), recipe_of(cell)
     sizes = graph.n_entities, graph.n_relations
-    step = Step(Model(cell.form, *sizes, rank=cell.rank), recipe)
-    plain = PlainTraining(Plain(cell.form, *sizes, rank=cell.rank), lr=recipe.lr, n3=recipe.n3, batch=recipe.batch)
+    step = TrainingStep(Model(cell.form, *sizes, rank=cell.rank), recipe)
+    plain = PlainTraining(PlainModel(cell.form, *sizes, rank=cell.rank), lr=recipe.lr, n3=recipe.n3, batch=recipe.batch)
     queries = torch.from_numpy(graph.queries("train"))
     shuffled = queries[torch.randperm(len(queries), generator=torch.Generator().manual_seed(0))]
     batches = [batch for batch in torch.split(shuffled, cell.batch) if len(batch) == cell.batch]
@@ -75,7 +75,7 @@ def main() -> None:
     told = {"date": date.today().isoformat(), "cores": os.cpu_count(), "torch": torch.__version__}
     cells = []
     for word in chosen.cells or CELLS:
-        cells.append(measured(Cell.parse(word)))
+        cells.append(measured(BenchCell.parse(word)))
         print(json.dumps(cells[-1]), flush=True)
     if chosen.out or not chosen.cells:
         out = chosen.out or RESULTS / f"cpu_step_{told['cores']}cores_{told['date']}.json"

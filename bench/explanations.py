@@ -4,8 +4,8 @@ For well-answered facts of the atlas the top supporting facts are removed from t
 control removes as many random facts of the same neighbourhood, kind by kind (touching the head, touching the tail,
 sharing the relation only). Every retraining is a line in a file, so that a broken experiment goes on where it stopped:
 
-    python bench/explanations.py                                    about 15 minutes of one core
-    python bench/explanations.py --split valid --together 8 --arms support,gradient,random   the choice of the method
+    python -m bench.explanations                                    about 15 minutes of one core
+    python -m bench.explanations --split valid --together 8 --arms support,gradient,random   the choice of the method
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import numpy as np
 import torch
 
 import conjoin
-from conjoin.files import write_json
+from conjoin.graph.adjacency import adjacency
 from conjoin.graph.graph import Graph, Ids
 from conjoin.model.model import Model
-from conjoin.serve.explain import explain
-from conjoin.serve.incidence import incidence
-from conjoin.serve.influence import DAMPING, Answered, influences, neighbourhood
+from conjoin.predict.explain import explain
+from conjoin.predict.influence import DAMPING, AnsweredFact, influences, neighbourhood
+from conjoin.runtime.atomic_files import write_json
 
 FORM, RANK = "complex", 32
 RECIPE = {"epochs": 20, "batch": 200, "lr": 0.1, "n3": 0.02}
@@ -68,20 +68,20 @@ def chosen_answers(rr: np.ndarray, plan: Experiment) -> Ids:
     return np.random.default_rng(plan.seed).permutation(good)[: plan.answers]
 
 
-def supporting(model: Model, graph: Graph, answer: Answered, arm: str) -> Ids:
+def supporting(model: Model, graph: Graph, answer: AnsweredFact, arm: str) -> Ids:
     """All facts of the pool, the most supporting first; with the arm `gradient`, by plain inner products."""
     damping = {"gradient": 1e6}.get(arm, DAMPING)
     pool, strength = influences(model, graph, answer, damping=damping)
     return pool[np.argsort(-strength, kind="stable")]
 
 
-def kinds(graph: Graph, answer: Answered, numbers: Ids) -> Ids:
+def kinds(graph: Graph, answer: AnsweredFact, numbers: Ids) -> Ids:
     """0 touches the head, 1 the tail only, 2 neither."""
-    ends = incidence(graph).facts[numbers][:, [0, 2]]
+    ends = adjacency(graph).facts[numbers][:, [0, 2]]
     return np.where((ends == answer.h).any(axis=1), 0, np.where((ends == answer.t).any(axis=1), 1, 2))
 
 
-def removal(model: Model, graph: Graph, answer: Answered, arm: str, plan: Experiment, *, number: int) -> Ids:
+def removal(model: Model, graph: Graph, answer: AnsweredFact, arm: str, plan: Experiment, *, number: int) -> Ids:
     """Numbers of the facts that this arm takes away."""
     if arm != "random":
         return supporting(model, graph, answer, arm)[: plan.removed]
@@ -110,13 +110,13 @@ def carry_out(plan: Experiment, lines: Path, *, backwards: bool = False) -> Iter
     starts = range(0, len(numbers), plan.together)
     for start in reversed(starts) if backwards else starts:
         group = numbers[start : start + plan.together]
-        answers = [Answered(*map(int, facts[i])) for i in group]
+        answers = [AnsweredFact(*map(int, facts[i])) for i in group]
         for arm in plan.arms:
             finished = {(line["arm"], line["answer"]) for line in read(lines)}
             if all((arm, int(i)) in finished for i in group):
                 continue
             removed = [removal(model, graph, a, arm, plan, number=int(i)) for a, i in zip(answers, group, strict=True)]
-            kept = np.delete(incidence(graph).facts, np.unique(np.concatenate(removed)), axis=0)
+            kept = np.delete(adjacency(graph).facts, np.unique(np.concatenate(removed)), axis=0)
             began = time.perf_counter()
             again = reciprocal_ranks(trained(replace(graph, train=kept)), graph, plan.split)
             untouched = np.setdiff1d(np.arange(len(again)), group)
@@ -125,7 +125,7 @@ def carry_out(plan: Experiment, lines: Path, *, backwards: bool = False) -> Iter
                     "arm": arm,
                     "answer": int(i),
                     "fact": words(graph, facts[i]),
-                    "removed": [words(graph, incidence(graph).facts[z]) for z in gone],
+                    "removed": [words(graph, adjacency(graph).facts[z]) for z in gone],
                     "before": float(before[i]),
                     "after": float(again[i]),
                     "others_before": float(before[untouched].mean()),
@@ -222,11 +222,11 @@ On a run of {data} ({entities:,} entities, {train:,} training facts, {form} of r
 median {median_ms:.0f} ms, 95th percentile {p95_ms:.0f} ms over 100 random test facts. The first explanation after
 opening a run, which indexes the graph, took {first_ms:.0f} ms. Other programs were using the machine.
 """
-PAGE = """<!-- written by python bench/explanations.py; change the words there -->
+PAGE = """<!-- written by python -m bench.explanations; change the words there -->
 # Explanations: the facts that an answer rests on
 
 `conjoin explain RUN HEAD RELATION TAIL`, or in Python
-`conjoin.serve.explain.explain(predictor, head, relation, tail, k=5)`. Both work with every form.
+`conjoin.predict.explain.explain(predictor, head, relation, tail, k=5)`. Both work with every form.
 
 **Supports** are training facts that touch the answer's head or tail or share its relation. A fact that is taken away
 no longer pulls the parameters down its own loss; to first order the answer's loss then rises by `g · (F + λ)⁻¹ · g'`.
@@ -261,7 +261,7 @@ That is the same for both arms.
 What is not shown: this experiment and the leave-one-out test are about ComplEx. For 5★ forms the gradients are checked
 exactly, but a small leave-one-out trial agreed less well with them; how faithful their explanations are is open.
 
-    python bench/explanations.py          # resumable; writes this page
+    python -m bench.explanations          # resumable; writes this page
 
 ## How the method was chosen
 

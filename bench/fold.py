@@ -1,4 +1,4 @@
-"""What folding in is worth: python bench/fold.py
+"""What folding in is worth: python -m bench.fold
 
 Entities of the atlas are taken out with all their facts and a model is trained on what is left. Half of their facts
 are folded in, the other half is asked for; facts between the same two entities (symmetric and inverse twins) are on one
@@ -20,9 +20,9 @@ import torch
 import conjoin
 from conjoin.graph.graph import Graph
 from conjoin.model.model import Model
-from conjoin.serve.extend import rows_for
-from conjoin.serve.fold import fold_in
-from conjoin.serve.predictor import Predictor
+from conjoin.predict.fold_in import fold_in
+from conjoin.predict.predictor import Predictor
+from conjoin.runs.warm_start import initial_rows
 
 RANK = 32
 RECIPE = conjoin.Recipe(epochs=20, batch=200, lr=0.1, n3=0.02)
@@ -33,7 +33,7 @@ def trained(
 ) -> tuple[Predictor, float]:
     model = Model(form, graph.n_entities, graph.n_relations, rank=RANK)
     if start is not None:
-        model.load_state_dict(rows_for(start, graph, seed=0, scale=recipe.initial_scale))
+        model.load_state_dict(initial_rows(start.model, start.graph, graph, seed=0, scale=recipe.initial_scale))
     return Predictor(model, graph), sum(epoch.seconds for epoch in conjoin.train(model.requires_grad_(), graph, recipe))
 
 

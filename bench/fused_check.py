@@ -1,4 +1,4 @@
-"""The fused step against a float64 step, on a GPU: python bench/fused_check.py
+"""The fused step against a float64 step, on a GPU: python -m bench.fused_check
 
 Real sizes and ragged ones, repeated heads and answers, every optimiser, forms of every family. Prints relative errors
 of losses and of what the tables moved after several steps; fails where one is larger than its precision explains.
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import torch
 
-from conjoin.device import matmul_precision
-from conjoin.learn.recipe import Optimizer, Precision, Recipe
-from conjoin.learn.step import Step
 from conjoin.model.model import Model
+from conjoin.runtime.device import matmul_precision
+from conjoin.training.recipe import OptimizerName, Precision, Recipe
+from conjoin.training.steps.choose import TrainingStep
 
 LIMITS: dict[Precision, float] = {"tf32": 2e-3, "bf16": 1e-2}
 
@@ -45,7 +45,7 @@ CASES = [
 ]
 
 
-def errors(case: Case, optimizer: Optimizer, precision: Precision, source: torch.Generator) -> tuple[float, ...]:
+def errors(case: Case, optimizer: OptimizerName, precision: Precision, source: torch.Generator) -> tuple[float, ...]:
     """Relative errors: the worst loss, what the entities moved, the relations."""
     recipe = Recipe(batch=case.batch, lr=0.02, n3=0.05, f2=0.01, optimizer=optimizer)
     exact, ours = (
@@ -53,7 +53,7 @@ def errors(case: Case, optimizer: Optimizer, precision: Precision, source: torch
               budget=case.budget)
         for dtype in (torch.float64, torch.float32)
     )  # fmt: skip
-    steps = Step(exact, recipe), Step(ours, replace(recipe, precision=precision))
+    steps = TrainingStep(exact, recipe), TrainingStep(ours, replace(recipe, precision=precision))
     assert steps[1].obstacle is None, steps[1].path
     highs = (case.entities // 3, 2 * case.relations, case.entities)
     count = 5 * case.batch - case.batch // 3
@@ -73,7 +73,7 @@ def errors(case: Case, optimizer: Optimizer, precision: Precision, source: torch
 def main() -> None:
     """All of it."""
     source, wrong = torch.Generator().manual_seed(0), 0
-    optimizers: tuple[Optimizer, ...] = ("adagrad", "adam", "sgd")
+    optimizers: tuple[OptimizerName, ...] = ("adagrad", "adam", "sgd")
     for case in CASES:
         for optimizer in optimizers if case.rank in {50, 33} else optimizers[:1]:
             for precision, limit in LIMITS.items():

@@ -1,4 +1,4 @@
-"""Where a training step's time goes on a GPU: python bench/gpu_step.py [--dataset wn18rr --form 5star-conj …]
+"""Where a training step's time goes on a GPU: python -m bench.gpu_step [--dataset wn18rr --form 5star-conj …]
 
 Prints seconds of a few epochs, the kernels of a recorded step, and what the number of a table's rows does to a product.
 """
@@ -11,7 +11,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import conjoin
-from conjoin.device import matmul_precision
+from conjoin.runtime.device import matmul_precision
 
 
 def epochs(chosen: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Measure how long `/healthz` takes while the service is busy: python bench/health.py RUN [--clients 4]
+"""Measure how long `/healthz` takes while the service is busy: python -m bench.health RUN [--clients 4]
 
 Each client is a process of its own and asks for 100,000 answers in one request, again and again. Meanwhile another
 process asks for `/healthz` every few milliseconds, once on a connection that it keeps and once on a new one, and asks a
@@ -23,9 +23,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from service import Connection, Words, path_of, questions_of, serving
+from bench.service import Connection, Words, path_of, questions_of, serving
 
-from conjoin.graph.files.store import open_graph
+from conjoin.io.graph_store import open_graph
 
 GOAL_MS = 100
 """Largest p99 of `/healthz` while four clients ask for 100,000 answers each."""
@@ -155,7 +155,7 @@ def report(found: dict[str, Any]) -> str:
 
 {found["graph"]}, rank {found["rank"]}; {len(found["clients"])} clients on loopback that ask for {ANSWERS:,} answers
 each (k = {found["k"]}, {found["clients"][0]["bytes"] / 1e6:.1f} MB), clients and service on one machine;
-{found["machine"]}; load {found["load"]}; {found["date"]}. Repeat with `python bench/health.py RUN`.
+{found["machine"]}; load {found["load"]}; {found["date"]}. Repeat with `python -m bench.health RUN`.
 
 Goal: p99 of `/healthz` below {GOAL_MS} ms. Measured: **{found["p99_ms"]} ms**, the larger of a kept and a new
 connection.

@@ -1,4 +1,4 @@
-"""Time and memory of an ingest: python bench/ingest.py [--triples 20000000] [--format tsv] [--out results.json]
+"""Time and memory of an ingest: python -m bench.ingest [--triples 20000000] [--format tsv] [--out results.json]
 
 The graph of bench/big_graph.py is written to a scratch folder, ingested by `conjoin ingest` in a process of its own,
 opened, and thrown away. Memory is the highest resident memory of that process and, for N-Triples, of those that parse
@@ -19,9 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import big_graph
-
-from conjoin.memory import resident
+from bench import big_graph
+from conjoin.runtime.process_memory import resident
 
 EVERY = 0.2
 

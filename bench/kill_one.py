@@ -1,6 +1,6 @@
 """Kill one of four processes in the middle of an epoch and see the run end as if nothing had happened:
 
-    python bench/kill_one.py        (writes bench/results/kill_one_<cores>cores_<date>.json)
+    python -m bench.kill_one        (writes bench/results/kill_one_<cores>cores_<date>.json)
 
 Two runs under torchrun: one undisturbed, one that loses a process and is started again by --max-restarts. Prints how
 long the others took to stop, and both results.
@@ -20,7 +20,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from conjoin.study.folder import RunFolder
+from conjoin.runs.folder import RunFolder
 
 RESULTS = Path(__file__).resolve().parent / "results"
 

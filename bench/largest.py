@@ -1,4 +1,4 @@
-"""The largest full-softmax training that fits one card: python bench/largest.py --entities 50000000 --rank 100
+"""The largest full-softmax training that fits one card: python -m bench.largest --entities 50000000 --rank 100
 
 Takes steps on random facts over that many entities and says what they took. The table and the optimiser's memory of it
 are all that grows: the gradient exists one tile at a time. Writes bench/results/largest_<hardware>_<date>.json.
@@ -15,12 +15,12 @@ from datetime import date
 from pathlib import Path
 
 import torch
+from bench.compare.results import hardware_of
 
-from conjoin.bench.results import hardware_of
-from conjoin.device import choose_device, describe, matmul_precision, peak_bytes, reset_peak, synchronize
-from conjoin.learn.recipe import Recipe
-from conjoin.learn.step import Step
 from conjoin.model.model import Model
+from conjoin.runtime.device import choose_device, describe, matmul_precision, peak_bytes, reset_peak, synchronize
+from conjoin.training.recipe import Recipe
+from conjoin.training.steps.choose import TrainingStep
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -44,7 +44,7 @@ def main() -> None:
     began = time.perf_counter()
     model = Model(chosen.form, chosen.entities, chosen.relations, rank=chosen.rank, device=str(device))
     recipe = Recipe(batch=chosen.batch, precision=chosen.precision)
-    step = Step(model, recipe, fused=chosen.fused)
+    step = TrainingStep(model, recipe, fused=chosen.fused)
     synchronize(device)
     seconds_to_start = time.perf_counter() - began
     source = torch.Generator().manual_seed(0)

@@ -1,8 +1,8 @@
-"""Do tied embeddings make better maps? python bench/maps.py [-o FILE.json] [--images docs/images]
+"""Do tied embeddings make better maps? python -m bench.maps [-o FILE.json] [--images docs/images]
 
 Trains tied and untied forms on the atlas and on UMLS, lays the entities out in two dimensions as the explorer does
 (PCA, UMAP, PaCMAP), and measures each map against the embedding, against types and against shared facts.
-`python scripts/write_maps_doc.py` writes docs/maps.md from the result.
+`python -m scripts.write_maps_doc` writes docs/maps.md from the result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 
 import conjoin
 from conjoin.graph.graph import Graph
-from conjoin.serve.http.layout import project
+from conjoin.server.projection import project
 
 RESULTS = Path(__file__).resolve().parent / "results"
 CORES = os.cpu_count() or 1
@@ -171,9 +171,9 @@ def _keep(folder: Path, method: str, form: str, points: np.ndarray, types: np.nd
 
 def draw(file: Path, method: str, forms: Sequence[str], types: np.ndarray) -> None:
     """Two maps side by side, coloured by type."""
-    from conjoin.algebra.notation import SYMBOLS
-    from conjoin.geometry.plot import write, written
-    from conjoin.report.drawing import label, panels, styled
+    from conjoin.forms.notation import SYMBOLS
+    from conjoin.geometry.sphere_figure import write_figure, written
+    from conjoin.runtime.plotting import label, panels, styled
 
     colours = ("#cc3311", "#bbbbbb", "#009988", "#0077bb", "#33bbee", "#ee3377", "#ee7733", "#000000")
     with styled():
@@ -192,7 +192,7 @@ def draw(file: Path, method: str, forms: Sequence[str], types: np.ndarray) -> No
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False, markerscale=2.6,
                       handletextpad=0.1, columnspacing=1.2, bbox_to_anchor=(0.5, 0.0))  # fmt: skip
-    write(file, written(figure, "png"))
+    write_figure(file, written(figure, "png"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Train and rank a graph of a million entities on the CPU and say what it took: python bench/million.py"""
+"""Train and rank a graph of a million entities on the CPU and say what it took: python -m bench.million"""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 import numpy as np
 
 import conjoin
-from conjoin.device import peak_bytes
 from conjoin.graph.graph import Graph, Vocabulary
+from conjoin.runtime.device import peak_bytes
 
 
 def graph_of(entities: int, *, triples: int, seed: int = 0) -> Graph:

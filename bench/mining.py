@@ -1,4 +1,4 @@
-"""Does mining find facts that were held out? python bench/mining.py RUN   (a run on the atlas, such as the demo's)
+"""Does mining find facts that were held out? python -m bench.mining RUN   (a run on the atlas, such as the demo's)
 
 The run's validation and test facts are hidden; a mined fact that is one of them is a hit. Writes
 bench/results/mining_<hardware>_<date>.json and docs/mining.md. A calibration that the run has is left aside: it was
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 import conjoin
-from conjoin.files import write_json
-from conjoin.serve.mine import mine
-from conjoin.serve.predictor import Predictor
-from conjoin.serve.rehearse import rehearse
+from conjoin.predict.mining import mine
+from conjoin.predict.mining_eval import evaluate_mining
+from conjoin.predict.predictor import Predictor
+from conjoin.runtime.atomic_files import write_json
 
 DEPTHS = (50, 100, 200, 500, 1000)
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -31,7 +31,7 @@ def measured(predictor: Predictor) -> dict[str, Any]:
     """Hits among the first so many mined facts, and how many random pairs would hit."""
     graph = predictor.graph
     began = time.perf_counter()
-    found = rehearse(predictor, ("valid", "test"), n=max(DEPTHS))
+    found = evaluate_mining(predictor, ("valid", "test"), n=max(DEPTHS))
     seconds = time.perf_counter() - began
     hits = np.cumsum(found.right)
     pairs = graph.n_relations * graph.n_entities**2 - len(graph.train)
@@ -52,7 +52,7 @@ def page(found: dict[str, Any]) -> str:
     return PAGE.format(table="\n".join(rows), **found)
 
 
-PAGE = """<!-- written by python bench/mining.py; change the words there -->
+PAGE = """<!-- written by python -m bench.mining; change the words there -->
 # Mining: the most plausible facts that are not in the graph
 
     conjoin mine RUN --relation borders -n 100
@@ -117,7 +117,7 @@ same run 9 of the first 100 were hits then (41 with every entity as a head). The
 this experiment and on a graph of installed Debian packages, nineteen other orderings had been tried before, so the
 numbers flatter it.
 
-    python bench/mining.py RUN            # a run on the atlas, such as runs/demo/complex; writes this page
+    python -m bench.mining RUN            # a run on the atlas, such as runs/demo/complex; writes this page
 """
 
 

@@ -1,4 +1,4 @@
-"""How long a name search takes over many labels: python bench/names.py [--labels 100000]"""
+"""How long a name search takes over many labels: python -m bench.names [--labels 100000]"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from conjoin.graph.graph import Vocabulary
-from conjoin.serve.names import NameIndex
+from conjoin.predict.name_search import NameIndex
 
 SYLLABLES = tuple("karomitelsanverdolingraporestnorwalburham"[i : i + 3] for i in range(38))
 

@@ -1,4 +1,4 @@
-"""How long finding patterns takes, from start to end: python bench/patterns.py [GRAPH ...] [--times 3] [-o FILE.json]
+"""How long finding patterns takes, from start to end: python -m bench.patterns [GRAPH ...] [--times 3] [-o FILE.json]
 
 Starts `conjoin patterns GRAPH --json` as a process of its own and takes wall and processor time; the load before each
 start is kept, because other work on the machine lengthens the first and hardly the second.
@@ -19,7 +19,7 @@ GRAPHS = ("fb15k", "fb15k-237", "wn18rr", "wn18")
 PROGRAM = """
 import sys
 from conjoin.cli import main
-from conjoin.memory import most_resident
+from conjoin.runtime.process_memory import most_resident
 try:
     main()
 finally:

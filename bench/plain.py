@@ -1,6 +1,6 @@
-"""The published recipe in plain PyTorch, alone: python bench/plain.py [--dataset wn18rr --form 5star --wide …]"""
+"""The published recipe in plain PyTorch, alone: python -m bench.plain [--dataset wn18rr --form 5star --wide …]"""
 
-from conjoin.bench.plain_alone import main
+from bench.compare.plain_torch import main
 
 if __name__ == "__main__":
     main()

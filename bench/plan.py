@@ -1,4 +1,4 @@
-"""Hold the planner's memory against measured peaks: python bench/plan.py [--device cuda] [--only NAME] [--out FILE]
+"""Hold the planner's memory against measured peaks: python -m bench.plan [--device cuda] [--only NAME] [--out FILE]
 
 Every configuration is trained and ranked by `conjoin.execute` in a process of its own, two epochs long. On a CPU the
 peak is the resident memory at its highest, less what it was before the run: with the graph loaded and a tiny run of
@@ -65,11 +65,11 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
     import torch
 
     import conjoin
-    from conjoin.device import peak_bytes, reset_peak
     from conjoin.graph.graph import Graph, Vocabulary
-    from conjoin.memory import resident
-    from conjoin.study.execute import Conduct, execute
-    from conjoin.study.run import Run
+    from conjoin.runs.execute import ExecutionOptions, execute
+    from conjoin.runs.run import Run
+    from conjoin.runtime.device import peak_bytes, reset_peak
+    from conjoin.runtime.process_memory import resident
 
     random = np.random.default_rng(0)
 
@@ -99,7 +99,7 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
             place = torch.device(device)
             before = resident() if device == "cpu" else 0
             reset_peak(place)
-            execute(run, each, Path(folder) / str(number), conduct=Conduct(device=device))
+            execute(run, each, Path(folder) / str(number), conduct=ExecutionOptions(device=device))
             peak = peak_bytes(place) - before
     return asdict(chosen) | {"measured": peak}
 
@@ -107,17 +107,17 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
 def with_plan(row: dict[str, Any], device: str) -> dict[str, Any]:
     """A measured row with what the planner says of it now."""
     import conjoin
-    from conjoin.plan.memory import Setting, Sizes, memory
+    from conjoin.planning.memory_model import PlannedSetting, PlannedSizes, memory
 
     chosen = Configuration(**{field.name: row[field.name] for field in fields(Configuration)})
-    sizes = Sizes(
+    sizes = PlannedSizes(
         entities=chosen.entities,
         relations=chosen.relations,
         train=chosen.train,
         valid=chosen.held_out,
         test=chosen.held_out,
     )
-    setting = Setting(
+    setting = PlannedSetting(
         form=conjoin.form(chosen.form),
         rank=chosen.rank,
         batch=chosen.batch,
@@ -184,7 +184,7 @@ def main() -> None:
 def keep(rows: list[dict[str, Any]], out: Path, device: str) -> None:
     """The rows as JSON, and as a table beside it."""
     out.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    command = f"`python bench/plan.py --device {device}`"
+    command = f"`python -m bench.plan --device {device}`"
     out.with_suffix(".md").write_text(f"Written by {command}.\n\n{table(rows)}\n", encoding="utf-8")
 
 

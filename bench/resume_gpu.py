@@ -1,4 +1,4 @@
-"""Is a resumed training on a GPU the same as one left alone? python bench/resume_gpu.py [--dataset wn18rr]
+"""Is a resumed training on a GPU the same as one left alone? python -m bench.resume_gpu [--dataset wn18rr]
 
 Trains four epochs at a stretch, and two, a checkpoint, a fresh start and two more; says how far the weights lie apart.
 """
@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 
 import conjoin
-from conjoin.learn.recipe import Precision
-from conjoin.learn.train import Training
-from conjoin.learn.weights import load_checkpoint, save_checkpoint
+from conjoin.training.checkpoint import load_checkpoint, save_checkpoint
+from conjoin.training.loop import Training
+from conjoin.training.recipe import Precision
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Do several processes give the numbers of one? python bench/same_numbers.py [--processes 2,4]
+"""Do several processes give the numbers of one? python -m bench.same_numbers [--processes 2,4]
 
 What `tests/together` compares on two processes (losses, gradients, answers, trained tables, the MRR on UMLS, ranks and
 ties on WN18RR) on any number of them, each with a shard of its own. 13 and 14 entities leave uneven shards, and on more
@@ -44,14 +44,14 @@ def main() -> None:
     chosen = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    from tests.together import work
-    from tests.together.processes import together
+    from tests.distributed import work
+    from tests.distributed.processes import together
 
     expected = {name: values for name, work_of in work.ALL.items() if (values := work_of())}
     rows = []
     for count in map(int, chosen.processes.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            together(count, "tests.together.work", folder, 1, ",".join(expected))
+            together(count, "tests.distributed.work", folder, 1, ",".join(expected))
             for name, values in expected.items():
                 found = load_file(Path(folder) / f"{name}.safetensors")
                 rows.append({"processes": count, "what": name, **compared(found, values)})

@@ -1,4 +1,4 @@
-"""What sampling the softmax costs in MRR: python bench/sampled_softmax.py --device cuda
+"""What sampling the softmax costs in MRR: python -m bench.sampled_softmax --device cuda
 
 Trains one form on one dataset with several numbers of negatives and with the full softmax, ranks valid and test,
 and writes bench/results/sampled_softmax_<hardware>_<date>.json.
@@ -15,11 +15,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from bench.compare.results import hardware_of
+
 import conjoin
-from conjoin.bench.results import hardware_of
-from conjoin.device import choose_device, describe
 from conjoin.graph.graph import Graph
-from conjoin.learn.recipe import Recipe
+from conjoin.runtime.device import choose_device, describe
+from conjoin.training.recipe import Recipe
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ALL = 0

@@ -1,4 +1,4 @@
-"""Weak and strong scaling of the training step over processes of this machine: python bench/scaling.py
+"""Weak and strong scaling of the training step over processes of this machine: python -m bench.scaling
 
 Strong: the same table, cut into more shards. Weak: as many entities more as there are more processes. Full softmax on
 the CPU, one thread each, medians of steps. Writes bench/results/scaling_<cores>cores_<date>.json.
@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 
-from conjoin.device import describe, peak_bytes
-from conjoin.learn.recipe import Recipe
-from conjoin.learn.step import Step
 from conjoin.model.model import Model
-from conjoin.processes import current, joined
+from conjoin.runtime.device import describe, peak_bytes
+from conjoin.runtime.distributed import current, joined
+from conjoin.training.recipe import Recipe
+from conjoin.training.steps.choose import TrainingStep
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -32,7 +32,7 @@ def step_seconds(entities: int, rank: int, batch: int, steps: int) -> None:
     """Be one of the processes; the first one prints what a step takes."""
     with joined():
         model = Model("complex", entities, 10, rank=rank)
-        step = Step(model, Recipe(batch=batch))
+        step = TrainingStep(model, Recipe(batch=batch))
         source = torch.Generator().manual_seed(0)
         seconds = []
         for _ in range(steps + 1):

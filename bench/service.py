@@ -1,4 +1,4 @@
-"""Load a served run on loopback and say what it bears: python bench/service.py RUN [--connections 64]
+"""Load a served run on loopback and say what it bears: python -m bench.service RUN [--connections 64]
 
 Micro-batching on against off, the same questions (test questions of the run's own graph, both directions), the answers
 compared with one-by-one scoring; then malformed requests. Writes bench/results/service_<hardware>_<date>.md and .json.
@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from conjoin.graph.files.store import open_graph
 from conjoin.graph.graph import Graph
-from conjoin.memory import resident
+from conjoin.io.graph_store import open_graph
+from conjoin.runtime.process_memory import resident
 
 Words = tuple[str, str, str]
 GOAL = {"questions_per_second": 300, "p99_ms": 400}
@@ -217,7 +217,7 @@ def report(found: dict[str, Any]) -> str:
     return f"""# The service under load
 
 {found["graph"]}, rank {found["rank"]}; {found["connections"]} connections on loopback, client and service on one
-machine; {found["machine"]}; {found["date"]}. Repeat with `python bench/service.py RUN`.
+machine; {found["machine"]}; {found["date"]}. Repeat with `python -m bench.service RUN`.
 
 Goal: {GOAL["questions_per_second"]} questions a second with p99 under {GOAL["p99_ms"]} ms. Best with batching:
 **{best["on"]["questions_per_second"]} questions/s, p99 {best["on"]["p99_ms"]} ms**; without:

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 
 import conjoin
-from conjoin.device import describe, peak_bytes
 from conjoin.graph.graph import Graph, Vocabulary
-from conjoin.learn.recipe import Recipe
-from conjoin.processes import arrange, current, joined
+from conjoin.runtime.device import describe, peak_bytes
+from conjoin.runtime.distributed import current, init_mesh, joined
+from conjoin.training.recipe import Recipe
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     chosen = parser.parse_args()
     with joined():
-        mesh = arrange(chosen.replicas)
+        mesh = init_mesh(chosen.replicas)
         graph = conjoin.load(chosen.graph) if chosen.graph else random_graph(chosen.entities, chosen.triples)
         model = conjoin.Model(chosen.form, graph.n_entities, graph.n_relations, rank=chosen.rank)
         recipe = Recipe(epochs=1, batch=chosen.batch, negatives=chosen.negatives)

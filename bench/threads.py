@@ -1,4 +1,4 @@
-"""Do numbers repeat, and what if not? python bench/threads.py [--threads 1 2] [--forms 5star] [-o FILE.json]
+"""Do numbers repeat, and what if not? python -m bench.threads [--threads 1 2] [--forms 5star] [-o FILE.json]
 
 Trains the demo's forms on the atlas: twice with each number of threads, then with a single number of the weights moved
 to the next float32 after the first epoch, then from other seeds. Tells the test MRR of each, and whether the weights
@@ -17,7 +17,7 @@ import torch
 
 import conjoin
 from conjoin.cli.demo import FORMS, RANK, SETTINGS
-from conjoin.files import write_json
+from conjoin.runtime.atomic_files import write_json
 
 RESULTS = Path(__file__).resolve().parent / "results"
 THREADS = [1, 2]

@@ -1,4 +1,4 @@
-"""How often do equal entities get unequal scores? Plain products against EntityTable: python bench/ties.py
+"""How often do equal entities get unequal scores? Plain products against EntityTable: python -m bench.ties
 
 Every table consists of equal rows, so every pair of scores of a question must be equal.
 """

@@ -1,6 +1,6 @@
 """How a GPU best cuts the product of queries and table into tiles, and what the parts of a step take.
 
-python bench/tiles.py [--out FILE.json]: for the shapes of the published settings, in both fast precisions.
+python -m bench.tiles [--out FILE.json]: for the shapes of the published settings, in both fast precisions.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 from triton.testing import do_bench
 
-from conjoin.device import matmul_precision
-from conjoin.learn.fused import grouped
-from conjoin.model.fused.engine import FusedTable, Group, Optimised, Tile
-from conjoin.model.rows import with_room
+from conjoin.kernels.fused_table import FusedTable, Optimised, RowGroups, Tile
+from conjoin.model.padding import pad_rows
+from conjoin.runtime.device import matmul_precision
+from conjoin.training.steps.fused import grouped
 
 SHAPES = {
     "wn18rr 5star": (1000, 40_943, 1000),
@@ -29,10 +29,12 @@ SHAPES = {
 TILES = [Tile(128, 128, 64, 8, 3), Tile(128, 128, 64, 8, 4), Tile(128, 256, 64, 8, 3), Tile(128, 64, 64, 4, 4)]
 
 
-def made(shape: tuple[int, int, int], dtype: torch.dtype, tile: Tile | None = None) -> tuple[FusedTable, Group, Tensor]:
+def made(
+    shape: tuple[int, int, int], dtype: torch.dtype, tile: Tile | None = None
+) -> tuple[FusedTable, RowGroups, Tensor]:
     """A table in training, the rows that a batch looks up, and their gradients."""
     questions, entities, width = shape
-    table = with_room(torch.randn(entities, width, device="cuda") * 0.1)
+    table = pad_rows(torch.randn(entities, width, device="cuda") * 0.1)
     weights = Optimised(table, "adagrad", 0.01, (torch.ones_like(table),))
     fused = FusedTable(weights, questions=questions, dtype=dtype, budget=2 << 30, tile=tile)
     fused.refresh()
@@ -40,7 +42,7 @@ def made(shape: tuple[int, int, int], dtype: torch.dtype, tile: Tile | None = No
     fused.q[:questions, :width] = fused.queries
     fused.target[:questions] = 0
     ids = torch.randint(entities, (1, 2 * questions), device="cuda", dtype=torch.int32)
-    looked_up = Group(*(part[0].contiguous() for part in grouped(ids, entities)))
+    looked_up = RowGroups(*(part[0].contiguous() for part in grouped(ids, entities)))
     return fused, looked_up, torch.randn(2 * questions, width, device="cuda") * 1e-4
 
 

@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 
 import conjoin
-from conjoin.serve.calibrate import calibrate
-from conjoin.serve.mine import mine, write_mined
+from conjoin.predict.calibration import calibrate
+from conjoin.predict.mining import mine, write_mined
 from village import SYMMETRIC, village, write_csv
 
 

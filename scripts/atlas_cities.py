@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from atlas_tables import CAPITAL_PLACE, CITY_NAMES
+from scripts.atlas_tables import CAPITAL_PLACE, CITY_NAMES
 
 LEAST_PEOPLE = 50_000
 LEAST_NAMES = 20

@@ -12,8 +12,8 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from atlas_cities import City, choose, find_capitals, near_pairs, readable, unaccented
-from atlas_tables import (
+from scripts.atlas_cities import City, choose, find_capitals, near_pairs, readable, unaccented
+from scripts.atlas_tables import (
     ADOPTED,
     CONTINENT_MEMBERS,
     DISSOLVED,

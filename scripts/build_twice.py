@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from script_words import parser
+from scripts.script_words import parser
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
@@ -34,7 +34,7 @@ def built(place: Path) -> dict[str, Path]:
         if name and (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, tree / name)
-    page = ROOT / "src" / "conjoin" / "serve" / "static"
+    page = ROOT / "src" / "conjoin" / "server" / "static"
     if page.is_dir():
         shutil.copytree(page, tree / page.relative_to(ROOT))
     words = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(place / "dist"), str(tree)]

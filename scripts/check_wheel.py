@@ -1,4 +1,4 @@
-"""Build the package, install it into an empty environment, and use it there: python scripts/check_wheel.py
+"""Build the package, install it into an empty environment, and use it there: python -m scripts.check_wheel
 
 The source archive is built first and the wheel from it, so that both are whole. The demo runs, and the service gives
 out the explorer page. Takes some minutes; `make wheel-check` calls it.
@@ -14,10 +14,10 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
-from script_words import parser
+from scripts.script_words import parser
 
 ROOT = Path(__file__).resolve().parents[1]
-WANTED = ("conjoin/py.typed", "conjoin/serve/static/index.html", "conjoin/graph/data/atlas/train.txt.gz")
+WANTED = ("conjoin/py.typed", "conjoin/server/static/index.html", "conjoin/datasets/atlas/train.txt.gz")
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from doc_blocks import ROOT, Block, blocks, commands, program_words
+from scripts.doc_blocks import ROOT, Block, blocks, commands, program_words
 
 OPERATORS = set("|<>&;$`*()")
 

@@ -1,4 +1,4 @@
-"""Draw what was measured: python scripts/draw_bench.py
+"""Draw what was measured: python -m scripts.draw_bench
 
 Reads the newest bench/results/train_* and growth_* of every machine and writes docs/images/speed.svg and growth.svg.
 """
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from script_words import parser
+from bench.compare.results import latest, read
+from scripts.script_words import parser
 
-from conjoin.bench.results import latest, read
-from conjoin.report.drawing import FAINT, INK, panels, styled
+from conjoin.runtime.plotting import FAINT, INK, panels, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

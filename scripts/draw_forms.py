@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from script_words import parser
+from scripts.script_words import parser
 
-from conjoin.algebra.forms import Form
-from conjoin.algebra.notation import FORMS, SYMBOLS
+from conjoin.forms.base import Form
+from conjoin.forms.notation import FORMS, SYMBOLS
 
 TARGET = Path(__file__).parents[1] / "docs" / "images" / "forms.svg"
 SHOWN = ("complex", "complex-conj", "5star", "5star-conj", "5star-neg", "5star-vert", "5star-horiz", "quate")

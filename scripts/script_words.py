@@ -8,7 +8,7 @@ import argparse
 def parser(docstring: str | None) -> argparse.ArgumentParser:
     """A parser that tells the first line of a script's docstring, less the command that may end it."""
     first = (docstring or "").partition("\n")[0]
-    return argparse.ArgumentParser(description=first.partition(": python scripts/")[0].removesuffix(".") + ".")
+    return argparse.ArgumentParser(description=first.partition(": python -m ")[0].removesuffix(".") + ".")
 
 
 def rewritten(page: str, part: str, *, begin: str, end: str) -> str:

@@ -1,7 +1,7 @@
 """Take the explorer's pictures in docs/images anew, in a real Chromium, from the runs of `conjoin demo`.
 
 conjoin demo && conjoin calibrate runs/demo/complex && conjoin study report studies/atlas.toml
-python scripts/shoot_explorer.py runs/demo
+python -m scripts.shoot_explorer runs/demo
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from script_words import parser
+from scripts.script_words import parser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

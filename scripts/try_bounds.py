@@ -1,4 +1,4 @@
-"""Run the tests with the lowest versions that pyproject.toml allows: python scripts/try_bounds.py
+"""Run the tests with the lowest versions that pyproject.toml allows: python -m scripts.try_bounds
 
 Builds an environment in build/bounds, runs there the rooms that touch a bounded library, and lets it and the usual
 environment go on with each other's work. torch alone is that of constraints.txt; what the bounded libraries need
@@ -15,7 +15,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from script_words import parser
+from scripts.script_words import parser
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "build" / "bounds"
@@ -24,8 +24,13 @@ OURS = ("dev", "docs", "fuzz", "audit", "atlas")
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "httpx2", "torch")
 """What the tests need, and torch: as in constraints.txt."""
 ROOMS = (
-    *("tests/graph", "tests/ranking", "tests/study", "tests/report", "tests/geometry", "tests/serve", "tests/cli"),
-    *("tests/learn/test_weights.py", "tests/learn/test_shards.py", "tests/learn/test_tune.py"),
+    *("tests/graph", "tests/io", "tests/datasets", "tests/evaluation", "tests/runs", "tests/studies", "tests/report"),
+    *("tests/geometry", "tests/predict", "tests/server", "tests/cli"),
+    *(
+        "tests/training/test_checkpoint.py",
+        "tests/training/test_checkpoint_distributed.py",
+        "tests/training/test_tuning.py",
+    ),
 )
 STUDY = """
 name = "small"

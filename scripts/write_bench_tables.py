@@ -1,4 +1,4 @@
-"""Fill the tables of some pages (PAGES) from bench/results: python scripts/write_bench_tables.py"""
+"""Fill the tables of some pages (PAGES) from bench/results: python -m scripts.write_bench_tables"""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from script_words import parser
+from bench.compare.growth import RELATIONS
+from scripts.script_words import parser
 
-from conjoin.algebra.notation import SYMBOLS, form
-from conjoin.bench.growth import RELATIONS
-from conjoin.graph.named.catalogue import dataset
-from conjoin.plan.memory import Setting, Sizes, memory
-from conjoin.plan.plan import sized
+from conjoin.datasets.registry import dataset
+from conjoin.forms.notation import SYMBOLS, form
+from conjoin.planning.memory_model import PlannedSetting, PlannedSizes, memory
+from conjoin.planning.plan import sized
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
@@ -65,9 +65,11 @@ def planned_rows() -> list[Planned]:
         device = file.stem.split("_")[1]
         for row in json.loads(file.read_text(encoding="utf-8")):
             held_out = row["held_out"]
-            sizes = Sizes(**{k: row[k] for k in ("entities", "relations", "train")}, valid=held_out, test=held_out)
+            sizes = PlannedSizes(
+                **{k: row[k] for k in ("entities", "relations", "train")}, valid=held_out, test=held_out
+            )
             names = ("rank", "batch", "optimizer", "validates", "precision")
-            setting = Setting(form=form(row["form"]), device=device, **{k: row[k] for k in names})  # type: ignore[arg-type]
+            setting = PlannedSetting(form=form(row["form"]), device=device, **{k: row[k] for k in names})  # type: ignore[arg-type]
             found.append(Planned(device, row, memory(sizes, setting).peak))
     return found
 
@@ -118,8 +120,8 @@ def other_peaks() -> list[Peak]:
 
 def _peak(benchmark: str, cell: Mapping[str, Any], *, relations: int) -> Peak:
     shape = {name: cell[name] for name in ("entities", "examples", "form", "rank", "batch", "precision")}
-    sizes = Sizes(entities=cell["entities"], relations=relations, train=max(1, cell["examples"] // 2))
-    setting = Setting(
+    sizes = PlannedSizes(entities=cell["entities"], relations=relations, train=max(1, cell["examples"] // 2))
+    setting = PlannedSetting(
         form=form(cell["form"]), rank=cell["rank"], batch=cell["batch"], precision=cell["precision"], device="cuda"
     )
     return Peak(benchmark, **shape, planned=memory(sizes, setting).peak, measured=cell["peak_bytes"])

@@ -1,4 +1,4 @@
-"""Write the measured part of docs/calibration.md: python scripts/write_calibration_doc.py RUN [RUN ...]
+"""Write the measured part of docs/calibration.md: python -m scripts.write_calibration_doc RUN [RUN ...]
 
 Each run is calibrated in several ways and measured on its test facts. Nothing is written into the runs.
 """
@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from script_words import parser
+from scripts.script_words import parser
 
-from conjoin.serve.calibrate import Fitting, calibrate
-from conjoin.serve.calibration import Calibration
-from conjoin.serve.predictor import open_run
+from conjoin.predict.calibration import Fitting, calibrate
+from conjoin.predict.predictor import open_run
+from conjoin.runs.calibration_curves import Calibration
 
 DOC = Path(__file__).resolve().parents[1] / "docs" / "calibration.md"
 MARK = "<!-- written by scripts/write_calibration_doc.py -->"

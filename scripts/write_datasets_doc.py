@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from script_words import parser, rewritten
+from scripts.script_words import parser, rewritten
 
-from conjoin.graph.named.catalogue import Dataset, catalogue
+from conjoin.datasets.registry import Dataset, catalogue
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "datasets.md"
 BEGIN, END = "<!-- begin: scripts/write_datasets_doc.py -->", "<!-- end -->"

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/gallery.md again: python scripts/write_gallery.py
+"""Draw the figures of docs/gallery.md again: python -m scripts.write_gallery
 
 The page is the script: the commands of its `sh` blocks run in the repository's root, one after the other, and what they
 print goes into the `text` block behind them. Runs that are finished are not trained again.
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from script_words import parser
+from scripts.script_words import parser
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "gallery.md"

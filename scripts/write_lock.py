@@ -1,4 +1,4 @@
-"""Write requirements.lock, which pins a user's installation with hashes: python scripts/write_lock.py
+"""Write requirements.lock, which pins a user's installation with hashes: python -m scripts.write_lock
 
 `pip install --require-hashes -r requirements.lock`, then `pip install --no-deps` with the wheel, installs exactly these
 files and no others. uv resolves for every platform at once, within the versions of constraints.txt. An editable install
@@ -13,8 +13,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from script_words import parser
-from try_bounds import OURS
+from scripts.script_words import parser
+from scripts.try_bounds import OURS
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.lock"

@@ -1,4 +1,4 @@
-"""Write docs/maps.md from what bench/maps.py measured: python scripts/write_maps_doc.py
+"""Write docs/maps.md from what bench/maps.py measured: python -m scripts.write_maps_doc
 
 Differences are tied minus untied at the same seed. "Better" and "worse" are said where a paired t-test over the seeds,
 corrected after Holm for all comparisons of the page, gives p < .05.
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from script_words import parser
+from bench.compare.results import latest
+from scripts.script_words import parser
 
-from conjoin.algebra.notation import SYMBOLS
-from conjoin.bench.results import latest
+from conjoin.forms.notation import SYMBOLS
 from conjoin.report.stats import holm
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,7 +31,7 @@ ALPHA = 0.05
 HOW = """The paper leaves open whether sharing parameters by conjugation gives better visualisations. An entity has the
 same 2·rank numbers in every form; only relations are tied. So what could differ is where training puts the entities.
 
-`python bench/maps.py` trains each form with {seeds} seeds ({settings}),
+`python -m bench.maps` trains each form with {seeds} seeds ({settings}),
 lays the entities out by the explorer's PCA, UMAP and PaCMAP (their defaults, seeded like the model), and looks at the k
 nearest neighbours of each entity:
 
@@ -86,7 +86,7 @@ def measured() -> Path:
     """The newest file that bench/maps.py wrote on two cores."""
     file = latest(ROOT / "bench" / "results", "maps_2cores")
     if file is None:
-        raise SystemExit("bench/results has no maps_2cores_<date>.json: python bench/maps.py writes one")
+        raise SystemExit("bench/results has no maps_2cores_<date>.json: python -m bench.maps writes one")
     return file
 
 

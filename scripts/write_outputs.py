@@ -1,4 +1,4 @@
-"""Fill in what README.md and docs/ show of commands and studies: python scripts/write_outputs.py [FILE …]
+"""Fill in what README.md and docs/ show of commands and studies: python -m scripts.write_outputs [FILE …]
 
 Four kinds of blocks are written here and never typed. What follows a line `<!-- run: COMMAND -->` is what the command
 prints; commands run in a scratch folder, one after the other, so that a later one may use what an earlier one left.
@@ -17,14 +17,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from doc_running import follow
-from results_contrast import interval_of_means
-from script_words import parser
+from bench.compare.results import latest, read, section_of
+from paper.results_contrast import interval_of_means
+from scripts.doc_running import follow
+from scripts.script_words import parser
 
-from conjoin.bench.results import latest, read, section_of
 from conjoin.report.collect import Findings, collect
-from conjoin.report.printing import mean_sd, signed
-from conjoin.study.study import Study
+from conjoin.report.formatting import mean_sd, signed
+from conjoin.studies.parse import read_study
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = re.compile(r"<!-- run: (?P<command>[^\n]+) -->\n```text\n(?:.*?\n)??```$", re.DOTALL | re.MULTILINE)
@@ -56,7 +56,7 @@ def with_measurements(text: str) -> str:
 
 def study_table(file: Path) -> str:
     """Mean ± standard deviation over the seeds of every row on every dataset, and the differences it asks for."""
-    study = Study.read(file)
+    study = read_study(file)
     findings = collect(study, study.root)
     lines = [f"| dataset | form | seeds | {' | '.join(SHOWN.values())} | parameters |", "|---|---|" + "---:|" * 6]
     for dataset in study.datasets:

@@ -1,4 +1,4 @@
-"""Write the counts of `make test` and `make torture` into docs/reliability.md."""
+"""Write the counts of `make test` and `make stress` into docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from script_words import parser, rewritten
+from scripts.script_words import parser, rewritten
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
-RESULTS = ROOT / "torture" / "results"
+RESULTS = ROOT / "tests" / "stress" / "results"
 BEGIN, END = "<!-- counts -->", "<!-- /counts -->"
 TITLES = {
     "kills": "Training killed at random moments",
@@ -36,7 +36,7 @@ def counts(size: str) -> dict[str, dict[str, Any]]:
 def table() -> str:
     """One line a count; a dash where a size does not count it."""
     short, long = counts("short"), counts("long")
-    lines = ["| what | count | `make test`, `make test-slow` | `make torture` |", "|---|---|---:|---:|"]
+    lines = ["| what | count | `make test`, `make test-slow` | `make stress` |", "|---|---|---:|---:|"]
     for part, title in TITLES.items():
         names = {**short.get(part, {}), **long.get(part, {})}
         if not names:

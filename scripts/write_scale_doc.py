@@ -1,4 +1,4 @@
-"""Fill in the tables of docs/scale.md from bench/results: python scripts/write_scale_doc.py
+"""Fill in the tables of docs/scale.md from bench/results: python -m scripts.write_scale_doc
 
 Between `<!-- bench: NAME -->` and `<!-- /bench -->` stands what the newest bench/results/NAME_*.json says, or that it
 does not exist yet. The block `paper` is computed.
@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from script_words import parser
+from scripts.script_words import parser
 
-from conjoin.algebra.notation import form
-from conjoin.plan.memory import Setting, Sizes, memory
-from conjoin.plan.plan import USABLE
+from conjoin.forms.notation import form
+from conjoin.planning.memory_model import PlannedSetting, PlannedSizes, memory
+from conjoin.planning.plan import USABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "scale.md"
@@ -141,8 +141,8 @@ def by_hand(entities: int) -> tuple[float, int]:
 
 def by_planner(entities: int, triples: int) -> tuple[int, int]:
     """Cards, and bytes of each at its peak."""
-    sizes = Sizes(entities=entities, relations=1000, train=triples)
-    setting = Setting(form=form("5star-conj"), rank=WIDTH // 2, batch=BATCH, device="cuda")
+    sizes = PlannedSizes(entities=entities, relations=1000, train=triples)
+    setting = PlannedSetting(form=form("5star-conj"), rank=WIDTH // 2, batch=BATCH, device="cuda")
     cards = 1
     while memory(sizes, replace(setting, processes=cards)).peak > USABLE * CARD:
         cards += 1

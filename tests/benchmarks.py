@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conjoin.graph.named.datasets import locate
+from conjoin.datasets.load import locate
 
 
 def benchmark_folder(name: str) -> Path:

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("hatchling", reason="building the package needs hatchling: pip install 'conjoin[dev]'")
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = "conjoin/serve/static/index.html"
+PAGE = "conjoin/server/static/index.html"
 SOURCES = ("hatch_build.py", "pyproject.toml", "README.md", "LICENSE", "NOTICE")
 REQUIRED = "import json; from hatchling.build import get_requires_for_build_wheel as ask; print(json.dumps(ask()))"
 

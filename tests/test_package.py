@@ -180,4 +180,4 @@ def test_a_notebook_shows_what_things_are_and_not_all_they_hold() -> None:
         assert repr(value).startswith(words)
         assert len(repr(value)) < 150
     assert not {"Any", "TYPE_CHECKING", "annotations", "import_module"} & set(dir(conjoin))
-    assert {*conjoin.__all__, "learn", "graph"} <= set(dir(conjoin))
+    assert {*conjoin.__all__, "training", "graph"} <= set(dir(conjoin))

@@ -5,7 +5,7 @@ const service = "http://127.0.0.1:8311";
 export default defineConfig({
   base: "./",
   build: {
-    outDir: "../src/conjoin/serve/static",
+    outDir: "../src/conjoin/server/static",
     emptyOutDir: true,
     target: "es2022",
     modulePreload: { polyfill: false },

@@ -18,44 +18,44 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conjoin.algebra.forms import Form as Form
-    from conjoin.algebra.notation import FORMS as FORMS
-    from conjoin.algebra.notation import form as form
+    from conjoin.datasets.load import load as load
     from conjoin.errors import ConjoinError as ConjoinError
-    from conjoin.graph.files.report import ReadOptions as ReadOptions
+    from conjoin.evaluation.rank import rank as rank
+    from conjoin.evaluation.ranks import Ranks as Ranks
+    from conjoin.forms.base import Form as Form
+    from conjoin.forms.notation import FORMS as FORMS
+    from conjoin.forms.notation import form as form
     from conjoin.graph.graph import Graph as Graph
-    from conjoin.graph.named.datasets import load as load
-    from conjoin.learn.recipe import Recipe as Recipe
-    from conjoin.learn.train import Epoch as Epoch
-    from conjoin.learn.train import train as train
+    from conjoin.io.read_options import ReadOptions as ReadOptions
     from conjoin.model.model import Model as Model
-    from conjoin.ranking.rank import rank as rank
-    from conjoin.ranking.ranks import Ranks as Ranks
-    from conjoin.serve.predictor import Predictor as Predictor
-    from conjoin.serve.predictor import open_run as open
-    from conjoin.study.execute import execute as execute
-    from conjoin.study.run import Run as Run
+    from conjoin.predict.predictor import Predictor as Predictor
+    from conjoin.predict.predictor import open_run as open
+    from conjoin.runs.execute import execute as execute
+    from conjoin.runs.run import Run as Run
+    from conjoin.training.loop import Epoch as Epoch
+    from conjoin.training.loop import train as train
+    from conjoin.training.recipe import Recipe as Recipe
 
 __version__ = "0.1.0"
 
 _HOME = {
     "ConjoinError": "errors.ConjoinError",
-    "Epoch": "learn.train.Epoch",
-    "FORMS": "algebra.notation.FORMS",
-    "Form": "algebra.forms.Form",
+    "Epoch": "training.loop.Epoch",
+    "FORMS": "forms.notation.FORMS",
+    "Form": "forms.base.Form",
     "Graph": "graph.graph.Graph",
     "Model": "model.model.Model",
-    "Predictor": "serve.predictor.Predictor",
-    "Ranks": "ranking.ranks.Ranks",
-    "ReadOptions": "graph.files.report.ReadOptions",
-    "Recipe": "learn.recipe.Recipe",
-    "Run": "study.run.Run",
-    "execute": "study.execute.execute",
-    "form": "algebra.notation.form",
-    "load": "graph.named.datasets.load",
-    "open": "serve.predictor.open_run",
-    "rank": "ranking.rank.rank",
-    "train": "learn.train.train",
+    "Predictor": "predict.predictor.Predictor",
+    "Ranks": "evaluation.ranks.Ranks",
+    "ReadOptions": "io.read_options.ReadOptions",
+    "Recipe": "training.recipe.Recipe",
+    "Run": "runs.run.Run",
+    "execute": "runs.execute.execute",
+    "form": "forms.notation.form",
+    "load": "datasets.load.load",
+    "open": "predict.predictor.open_run",
+    "rank": "evaluation.rank.rank",
+    "train": "training.loop.train",
 }
 
 __all__ = [

@@ -98,3 +98,8 @@ def unknown(
     meant = did_you_mean(word, choices) or f" {if_none_is_close}".rstrip()
     told = word if len(word) <= COMPARED else word[:COMPARED] + "…"
     return UnknownName(f"unknown {kind} {told!r}.{meant} {way_out}".rstrip())
+
+
+def quoted(text: str, *, limit: int = 60) -> str:
+    """Foreign text for a message: quoted, escaped and not too long."""
+    return repr(text if len(text) <= limit else text[:limit] + "…")

@@ -13,8 +13,7 @@ pytest.importorskip("scipy", reason="relation patterns need SciPy: pip install '
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 PARENT = """
 import json, sys
-sys.path.insert(0, sys.argv[1])
-import patterns
+from bench import patterns
 held = bytearray(500 << 20)
 print(json.dumps(patterns.timed("synthetic:symmetric(entities=100)")))
 """

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 from tests.browser.seen import PATIENCE
 
-from conjoin.files import write_sealed
+from conjoin.runtime.atomic_files import write_sealed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route
 
 CHROMIUM = Path(os.environ.get("CONJOIN_CHROMIUM", "/usr/bin/chromium"))
-PAGE = Path(__file__).resolve().parents[2] / "src" / "conjoin" / "serve" / "static" / "index.html"
+PAGE = Path(__file__).resolve().parents[2] / "src" / "conjoin" / "server" / "static" / "index.html"
 FLAGS = (
     "--headless",
     "--no-sandbox",

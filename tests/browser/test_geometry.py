@@ -112,7 +112,7 @@ def test_two_spheres_fit_a_phone(visit: Visit) -> None:
 
 
 def test_the_script_flows_as_the_library_does(browser: Browser) -> None:
-    from conjoin.algebra.mobius import Mobius, points_of, to_sphere
+    from conjoin.geometry.mobius import Mobius, points_of, to_sphere
 
     encoded = base64.b64encode(SCRIPT.read_bytes()).decode()
     page = browser.new_page()

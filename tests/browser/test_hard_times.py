@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 import pytest
 from tests.browser.seen import PHONE, Visit, colours, expect, picture, query, until
-from tests.serve.served import listening
+from tests.server.served import listening
 
 import conjoin
-from conjoin.serve.http.limits import Settings
+from conjoin.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -173,7 +173,7 @@ def test_the_map_names_addresses_by_their_ends(browser: Browser, tmp_path: Path)
     recipe = conjoin.Recipe(epochs=1, batch=4)
     conjoin.execute(conjoin.Run.of(graph, "complex", rank=2, recipe=recipe), graph, tmp_path / "run")
     page = browser.new_page()
-    with listening(tmp_path / "run", Settings()) as (host, port):
+    with listening(tmp_path / "run", ServerSettings()) as (host, port):
         for name, shown in zip(names, ("Lima", "Peru", "Quito"), strict=True):
             page.goto(f"http://{host}:{port}/map?{urlencode({'focus': name})}")
             expect(page.locator(".plane svg text")).to_have_text([shown])
@@ -188,7 +188,7 @@ def test_names_may_mean_something_to_programs(browser: Browser, tmp_path: Path) 
     errors: list[str] = []
     page = browser.new_page()
     page.on("pageerror", lambda error: errors.append(str(error)))
-    with listening(tmp_path / "run", Settings()) as (host, port):
+    with listening(tmp_path / "run", ServerSettings()) as (host, port):
         page.goto(f"http://{host}:{port}/ask")
         page.locator(".starter").first.wait_for()
         for name in names[:3]:

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.commands import conjoin
 
 from conjoin.cli import demo
-from conjoin.study.folder import RunFolder
+from conjoin.runs.folder import RunFolder
 
 
 @pytest.fixture

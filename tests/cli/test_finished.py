@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 import torch
 from tests.cli.commands import TINY, conjoin
-from tests.study.test_execute import GRAPH, RUN, PowerCut, outcome, stopping_after
+from tests.runs.test_execute import GRAPH, RUN, PowerCut, outcome, stopping_after
 
 from conjoin.errors import RunError
-from conjoin.files import read_sealed, write_sealed
-from conjoin.locks import taken
-from conjoin.serve.predictor import open_run
-from conjoin.study.execute import Conduct, execute
-from conjoin.study.folder import RunFolder
-from conjoin.study.schedule import standing
-from conjoin.study.study import Study
-from conjoin.study.work import Means, work
+from conjoin.predict.predictor import open_run
+from conjoin.runs.execute import ExecutionOptions, execute
+from conjoin.runs.folder import RunFolder
+from conjoin.runtime.atomic_files import read_sealed, write_sealed
+from conjoin.runtime.file_locks import taken
+from conjoin.studies.parse import read_study
+from conjoin.studies.status import cell_status
+from conjoin.studies.worker import WorkerOptions, run_cells
 
 KILL = """
 import os, signal, sys
@@ -128,12 +128,12 @@ def test_a_study_removes_the_checkpoints_of_its_finished_runs(tmp_path: Path, la
     settings = "complex = { rank = 4, epochs = 2, batch = 16 }"
     rows = 'rows = [{ name = "complex", form = "complex" }]'
     file.write_text(f'name = "s"\nseeds = 1\n{rows}\n[datasets.l]\ngraph = "{lands}"\n[settings.l]\n{settings}\n')
-    study = Study.read(file)
-    (done,) = work(study, study.cells(), root, means=Means())
+    study = read_study(file)
+    (done,) = run_cells(study, study.cells(), root, means=WorkerOptions())
     done.folder.checkpoint_file.write_bytes(b"left behind")
-    assert standing(study.cells()[0], root).state == "done"
+    assert cell_status(study.cells()[0], root).state == "done"
     assert done.folder.half_done, "looking changes nothing"
-    list(work(study, study.cells(), root, means=Means()))
+    list(run_cells(study, study.cells(), root, means=WorkerOptions()))
     assert not done.folder.half_done
 
 
@@ -155,7 +155,7 @@ def test_going_on_with_another_thread_count_is_noted_and_with_the_same_it_is_not
         with pytest.raises(PowerCut):
             execute(RUN, GRAPH, folder, conduct=stopping_after(3))
         with threads(number):
-            resumed = execute(RUN, GRAPH, folder, conduct=Conduct(note=said.append))
+            resumed = execute(RUN, GRAPH, folder, conduct=ExecutionOptions(note=said.append))
         assert len(said) == expected
         assert outcome(resumed)["result"]["epochs"] == outcome(whole)["result"]["epochs"]
     assert f"threads was {before} and is {before + 1}" in said[0]

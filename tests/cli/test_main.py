@@ -12,7 +12,7 @@ from tests.cli.commands import command, conjoin, spawn
 
 from conjoin import __version__
 from conjoin.cli import VERBS
-from conjoin.device import choose_device
+from conjoin.runtime.device import choose_device
 
 NAMES = [verb.__name__ for verb in VERBS]
 
@@ -99,7 +99,7 @@ def test_failures_of_the_system_are_one_sentence(monkeypatch: pytest.MonkeyPatch
     def full(**_: object) -> None:
         raise OSError(28, "No space left on device", "runs/x")
 
-    monkeypatch.setattr("conjoin.graph.named.catalogue.catalogue", full)
+    monkeypatch.setattr("conjoin.datasets.registry.catalogue", full)
     ran = conjoin("datasets")
     assert (ran.code, ran.out, ran.err) == (1, "", "error: runs/x: No space left on device\n")
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.commands import TINY, conjoin, write_lines
 
-from conjoin.study.folder import RunFolder
+from conjoin.runs.folder import RunFolder
 
 STRANGE = (
     "tab\there",

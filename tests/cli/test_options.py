@@ -14,8 +14,8 @@ from tests.cli.commands import TINY, conjoin
 
 from conjoin.cli import app
 from conjoin.cli.options import reading_options, reading_words
-from conjoin.graph.files.report import ReadOptions
-from conjoin.graph.named.datasets import load
+from conjoin.datasets.load import load
+from conjoin.io.read_options import ReadOptions
 
 SIX = ["on_error", "columns", "header", "delimiter", "literals", "blank_nodes"]
 OUT = ("-o", "never-written")

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import TINY, command, conjoin
-from torture.kills import checkpoint_epoch
+from tests.stress.kills import checkpoint_epoch
 
-from conjoin.signals import ECHO
-from conjoin.study.folder import RunFolder
+from conjoin.runs.folder import RunFolder
+from conjoin.runtime.signals import ECHO
 
 CAPABILITIES = (1, 2)
 """CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: what lets root write everywhere."""
@@ -58,7 +58,7 @@ def test_a_second_process_is_told_and_an_interrupted_one_says_how_to_go_on(
 
 STUCK = """
 import sys, time
-from conjoin.signals import stopping
+from conjoin.runtime.signals import stopping
 with stopping() as stop:
     print("ready", flush=True)
     told = False
@@ -85,7 +85,7 @@ def test_a_second_signal_ends_the_process_whatever_it_is_doing(second: signal.Si
 
 STOPPED = """
 import ctypes, os, signal, time
-from conjoin.signals import LISTEN_EVERY, stopping
+from conjoin.runtime.signals import LISTEN_EVERY, stopping
 with stopping() as stop:
     {happens}
     time.sleep(0.2)
@@ -113,7 +113,7 @@ def test_a_time_limit_leaves_time_for_the_checkpoint(happens: str) -> None:
 
 IN_ONE_OPERATION = """
 import hashlib
-from conjoin.signals import stopping
+from conjoin.runtime.signals import stopping
 with stopping() as stop:
     print("ready", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
@@ -159,7 +159,7 @@ def test_a_file_that_vanishes_is_named_or_made_again(lands: Path, tmp_path: Path
     assert conjoin(*words[:-1], whole).code == 0
     stop = iter(range(1000))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("conjoin.signals.Stop.__call__", lambda _: next(stop) == 4)
+        patch.setattr("conjoin.runtime.signals.StopRequest.__call__", lambda _: next(stop) == 4)
         assert conjoin(*words).code == 128
     (tmp_path / "run" / file).unlink()
     again = conjoin(*words, "--resume")
@@ -174,8 +174,8 @@ def test_a_run_goes_on_in_the_precision_it_was_begun_with(lands: Path, tmp_path:
     words = ("train", lands, "--rank", 4, "--epochs", 6, "-o", tmp_path / "run")
     stop = iter(range(1000))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("conjoin.signals.Stop.__call__", lambda _: next(stop) == 4)
-        patch.setattr("conjoin.learn.step.usual_precision", lambda *_, **__: "bf16")  # as on another machine
+        patch.setattr("conjoin.runtime.signals.StopRequest.__call__", lambda _: next(stop) == 4)
+        patch.setattr("conjoin.training.steps.choose.usual_precision", lambda *_, **__: "bf16")  # as on another machine
         assert conjoin(*words).code == 128
     again = conjoin(*words, "--resume")
     assert again.code == 0, again.err

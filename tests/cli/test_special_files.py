@@ -14,7 +14,7 @@ from typing import Any, NoReturn, get_args
 import pytest
 import typer
 from tests.cli.commands import TINY, Ran, conjoin
-from tests.study.small import small_study
+from tests.studies.small import small_study
 
 from conjoin.cli import app
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import conjoin
-from tests.study.small import small_study
+from tests.studies.small import small_study
 
-from conjoin.files import read_json, write_json
+from conjoin.runtime.atomic_files import read_json, write_json
 
 SLOW = {"dataset": "own", "form": "complex", "rank": 4, "batch": 20, "seconds_per_epoch": 100.0}
 FAST = {**SLOW, "form": "complex-conj", "seconds_per_epoch": 1.0, "seconds_per_validation": 0.5}

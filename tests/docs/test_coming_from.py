@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import conjoin
 
-from conjoin.algebra.notation import parse
-from conjoin.ranking.ranks import TIES
+from conjoin.evaluation.ranks import TIES
+from conjoin.forms.notation import parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,12 @@ from typing import Any
 import pytest
 import typer
 import typer.main
+from scripts.doc_blocks import Block
 
 from conjoin.cli import app
+from scripts import doc_blocks, doc_running
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import doc_blocks  # noqa: E402
-import doc_running  # noqa: E402
-from doc_blocks import Block  # noqa: E402
 
 ALL = os.environ.get("CONJOIN_DOCS") == "all"
 ACTIONS = {"run", "slow"} if ALL else {"run"}
@@ -94,6 +90,8 @@ def check_command(block: Block, words: list[str]) -> None:
         assert {word for word in words[1:] if "=" not in word} <= set(targets), words
     if words[0].startswith("python") and len(words) > 1 and words[1].endswith(".py"):
         assert (ROOT / words[1]).exists(), words
+    if words[0].startswith("python") and words[1:2] == ["-m"] and words[2].startswith(("scripts.", "bench.", "paper.")):
+        assert (ROOT / words[2].replace(".", "/")).with_suffix(".py").exists(), words
     if words[:2] == ["pip", "install"]:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         for extras in re.findall(r"conjoin\[([^]]+)\]", " ".join(words)):
@@ -146,7 +144,7 @@ def test_commands_in_running_text_are_those_of_the_program(page: Path) -> None:
 @pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_reader_sees_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     for block, printed in doc_running.follow(page, tmp_path, actions=ACTIONS):
-        assert alike(block.body, printed) >= ALIKE, f"{block.place}: python scripts/write_outputs.py\n{printed}"
+        assert alike(block.body, printed) >= ALIKE, f"{block.place}: python -m scripts.write_outputs\n{printed}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
@@ -180,7 +178,7 @@ def test_wrong_commands_are_found() -> None:
         "conjoin trian atlas",
         "conjoin ask",
         "make nothing",
-        "python scripts/no.py",
+        "python -m scripts.no",
     ):
         with pytest.raises((AssertionError, WrongUse)):
             check_command(block, wrong.split())

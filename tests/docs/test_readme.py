@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
-from conjoin.bench.results import latest, read
+from bench.compare.results import latest, read
+from paper.results_summary import renewed
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from results_summary import renewed  # noqa: E402
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -45,7 +42,7 @@ def test_what_is_reproduced_is_what_the_results_say() -> None:
 def test_what_sharing_saves_is_what_the_results_say() -> None:
     results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert "- **Bytes.** Half of the relations' numbers." in README
-    assert renewed(README, results) == README, "run scripts/write_results.py"
+    assert renewed(README, results) == README, "run paper/write_results.py"
 
 
 def test_pages_that_are_linked_exist() -> None:

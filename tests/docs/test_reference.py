@@ -7,19 +7,15 @@ import doctest
 import importlib
 import inspect
 import re
-import sys
 from pathlib import Path
 
 import pytest
+from scripts.site_reference import Name
 
 import conjoin
+from scripts import doc_blocks, site_reference
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import doc_blocks  # noqa: E402
-import site_reference  # noqa: E402
-from site_reference import Name  # noqa: E402
 
 PUBLIC = site_reference.public()
 MODULES = sorted(

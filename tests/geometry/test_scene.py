@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from conjoin.algebra.mobius import Mobius, chordal, from_sphere, points_of, to_sphere
+from conjoin.geometry.mobius import Mobius, chordal, from_sphere, points_of, to_sphere
 from conjoin.geometry.scene import RADIUS, Scene, circle, thinned
 
 

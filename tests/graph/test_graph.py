@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conjoin.errors import GraphError, UnknownName
-from conjoin.graph.files.report import Triples
 from conjoin.graph.graph import SPLITS, Graph, Vocabulary, reciprocal
+from conjoin.io.read_report import Triples
 
 Fact = tuple[str, str, str]
 FACTS: list[Fact] = [("b", "r", "a"), ("a", "s", "ü"), ("b", "r", "a")]

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 import conjoin
 from conjoin.errors import GraphError, UsageError
-from conjoin.graph.files.folder import read_graph
 from conjoin.graph.graph import SPLITS, Graph, Split
-from conjoin.graph.holdout import bands
-from conjoin.graph.split import parse_size, split_graph, write_split
+from conjoin.graph.split import parse_size, split_graph
+from conjoin.graph.split_groups import bands
+from conjoin.io.read_graph import read_graph
+from conjoin.io.write_split import write_split
 
 Triple = tuple[str, str, str]
 SHARES = st.sampled_from([0, 1, 3, 0.0, 0.05, 0.1, 0.3, 0.45])

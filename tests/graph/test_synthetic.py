@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from conjoin.datasets.load import load
 from conjoin.errors import ConjoinError
-from conjoin.graph.named.datasets import load
-from conjoin.graph.portrait import USUAL
-from conjoin.graph.synthetic import FAMILIES, FEWEST, Plan, plant
-from conjoin.graph.theory import recovery
+from conjoin.graph.patterns.report import USUAL
+from conjoin.graph.patterns.rules import recovery
+from conjoin.graph.synthetic import FAMILIES, FEWEST, SyntheticSpec, generate
 
 pytest.importorskip("scipy", reason="relation patterns need SciPy: pip install 'conjoin[study]'")
 
@@ -17,7 +17,7 @@ pytest.importorskip("scipy", reason="relation patterns need SciPy: pip install '
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("entities", "seed"), [(FEWEST, 0), (120, 1), (150, 2)])
 def test_without_noise_the_miner_finds_what_follows_and_nothing_else(family: str, entities: int, seed: int) -> None:
-    planted = plant(Plan(family=family, entities=entities, seed=seed))
+    planted = generate(SyntheticSpec(family=family, entities=entities, seed=seed))
     found = recovery(planted.theory, planted.graph)
     assert not found.missed
     assert not found.invented
@@ -26,7 +26,7 @@ def test_without_noise_the_miner_finds_what_follows_and_nothing_else(family: str
 
 @pytest.mark.parametrize("family", ["symmetric", "inverse", "composition", "dihedral"])
 def test_noise_spoils_its_share_of_the_facts(family: str) -> None:
-    clean, noisy = (plant(Plan(family=family, entities=150, noise=noise)).graph for noise in (0.0, 0.2))
+    clean, noisy = (generate(SyntheticSpec(family=family, entities=150, noise=noise)).graph for noise in (0.0, 0.2))
     facts = [
         {
             (g.entities.names[h], r, g.entities.names[t])
@@ -40,23 +40,23 @@ def test_noise_spoils_its_share_of_the_facts(family: str) -> None:
 
 
 def test_all_noise_leaves_no_composition() -> None:
-    planted = plant(Plan(family="composition", noise=1.0))
+    planted = generate(SyntheticSpec(family="composition", noise=1.0))
     assert not recovery(planted.theory, planted.graph, USUAL).closure & recovery(planted.theory, planted.graph).found
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_graph_follows_from_its_name(family: str) -> None:
-    plan = Plan(family=family, entities=110, noise=0.1, seed=3)
-    assert Plan.parse(str(plan)) == plan
-    plant.cache_clear()
-    once = plant(plan).graph
-    plant.cache_clear()
+    plan = SyntheticSpec(family=family, entities=110, noise=0.1, seed=3)
+    assert SyntheticSpec.parse(str(plan)) == plan
+    generate.cache_clear()
+    once = generate(plan).graph
+    generate.cache_clear()
     assert load(str(plan)).checksum == once.checksum
-    assert load(str(Plan(family=family, entities=110, noise=0.1, seed=4))).checksum != once.checksum
+    assert load(str(SyntheticSpec(family=family, entities=110, noise=0.1, seed=4))).checksum != once.checksum
 
 
 def test_held_out_facts_of_a_symmetric_relation_are_reversed_training_facts() -> None:
-    graph = plant(Plan(family="symmetric")).graph
+    graph = generate(SyntheticSpec(family="symmetric")).graph
     known = {(h, t) for h, _, t in graph.train.tolist()}
     held = np.concatenate([graph.valid, graph.test])
     assert len(held) > 50
@@ -64,7 +64,7 @@ def test_held_out_facts_of_a_symmetric_relation_are_reversed_training_facts() ->
 
 
 def test_held_out_facts_of_a_composition_can_be_derived() -> None:
-    graph = plant(Plan(family="composition")).graph
+    graph = generate(SyntheticSpec(family="composition")).graph
     first, second, third = (graph.relations.find(name) for name in ("works_for", "supplies", "works_for_supplier_of"))
     train = graph.train.tolist()
     onward = {(h, t) for h, r, t in train if r == second}
@@ -85,4 +85,4 @@ def test_names_that_cannot_be(text: str) -> None:
 @pytest.mark.parametrize("wrong", [{"entities": 10}, {"entities": 10**30}, {"noise": 2.0}, {"seed": -1}])
 def test_plans_that_cannot_be(wrong: dict[str, float]) -> None:
     with pytest.raises(ConjoinError):
-        Plan(family="symmetric", **wrong)  # type: ignore[arg-type]
+        SyntheticSpec(family="symmetric", **wrong)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import torch
 from tests.oracle.specs import Spec
 from torch import Tensor
 
-from conjoin.algebra.notation import parse
+from conjoin.forms.notation import parse
 from conjoin.model.model import Model
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from conjoin.files import write_json
-from conjoin.ranking.ranks import Ranks
-from conjoin.study.folder import RunFolder
-from conjoin.study.run import Run
-from conjoin.study.schedule import cell_file, graph_file
-from conjoin.study.study import Cell, Study
+from conjoin.evaluation.ranks import Ranks
+from conjoin.runs.folder import RunFolder
+from conjoin.runs.run import Run
+from conjoin.runtime.atomic_files import write_json
+from conjoin.studies.parse import read_study
+from conjoin.studies.spec import Study, StudyCell
+from conjoin.studies.status import cell_file, graph_file
 
 CHECKSUM = "c0ffee" * 10
 FOLLOWING = ("hits@1", "hits@3", "hits@10")
@@ -30,7 +31,7 @@ def ranks_of(places: Sequence[int]) -> Ranks:
 
 def finished(
     root: Path,
-    cell: Cell,
+    cell: StudyCell,
     *,
     mrr: float,
     seconds: float = 2.0,
@@ -143,4 +144,4 @@ def tiny(folder: Path, *, graph: str = "umls") -> Study:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "tiny.toml"
     file.write_text(TINY.format(graph=graph), encoding="utf-8")
-    return Study.read(file)
+    return read_study(file)

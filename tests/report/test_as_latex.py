@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conjoin.report.as_latex import latex, tex
-from conjoin.report.document import Column, Document, Entry, Section, Table
+from conjoin.report.document import Document, Entry, ReportTable, Section, TableColumn
 
 
 def test_the_paper_s_names() -> None:
@@ -32,7 +32,7 @@ def test_nothing_that_latex_might_not_know_is_left(text: str) -> None:
 def test_long_tables_may_break_and_short_ones_do_not() -> None:
     def table(rows: int) -> str:
         lines = tuple((Entry("a", bold=True), Entry("b", note="c")) for _ in range(rows))
-        made = Table(title="T", columns=(Column("x, y", "left"), Column("z")), rows=lines)
+        made = ReportTable(title="T", columns=(TableColumn("x, y", "left"), TableColumn("z")), rows=lines)
         return latex(Document(title="t", words=(), sections=(Section(title="s", tables=(made,)),)), figures="f")
 
     assert r"\begin{longtable}" not in table(3)

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from tests.report.fabricated import counted, finished, tiny
 
-from conjoin.files import read_sealed, write_json, write_sealed
-from conjoin.report.collect import Outcome, collect
+from conjoin.report.collect import RowResult, collect
 from conjoin.report.stats import Moments
-from conjoin.study.schedule import failure_file
-from conjoin.study.study import Study
+from conjoin.runtime.atomic_files import read_sealed, write_json, write_sealed
+from conjoin.studies.parse import read_study
+from conjoin.studies.spec import Study
+from conjoin.studies.status import failure_file
 
 
-def outcome_of(study: Study, root: Path, row: str) -> Outcome:
+def outcome_of(study: Study, root: Path, row: str) -> RowResult:
     found = collect(study, root).of("UMLS", row)
     assert found is not None
     return found
@@ -106,7 +107,7 @@ def test_settings_that_changed_since_are_not_mixed_in(tmp_path: Path) -> None:
     finished(tmp_path, study.cell("UMLS", study.rows["complex"], 0), mrr=0.9)
     text = study.file.read_text()
     study.file.write_text(text.replace("rank = 64", "rank = 32"))
-    assert outcome_of(Study.read(study.file), tmp_path, "complex").runs == ()
+    assert outcome_of(read_study(study.file), tmp_path, "complex").runs == ()
 
 
 def test_numbers_from_two_versions_of_a_graph_are_not_mixed(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from tests.report.fabricated import finished, tiny
 
 from conjoin.errors import NotInstalled
 from conjoin.report.collect import Findings, collect
-from conjoin.report.compare import run_tests
-from conjoin.report.drawing import apart, label
 from conjoin.report.figures import curves, frontier, pvalues, times
+from conjoin.report.significance import run_tests
+from conjoin.runtime.plotting import apart, label
 
 
 def filled(root: Path, *, validated: bool = True, worst: float = 0.9) -> Findings:

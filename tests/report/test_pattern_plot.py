@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.report.test_by_pattern import filled, study_of
+from tests.report.test_pattern_effects import filled, study_of
 
 from conjoin.report import pattern_plot
-from conjoin.report.by_pattern import pattern_tests
+from conjoin.report.build import write_report
 from conjoin.report.collect import collect
-from conjoin.report.compose import write_report
-from conjoin.report.pattern_plot import pattern_effects
-from conjoin.report.pattern_words import form_effects
+from conjoin.report.pattern_effects import pattern_effects
+from conjoin.report.pattern_plot import plot_pattern_effects
+from conjoin.report.pattern_text import form_effects
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -21,14 +21,14 @@ pytest.importorskip("matplotlib", reason="plots need matplotlib: pip install 'co
 
 
 def test_no_tests_no_plot() -> None:
-    assert pattern_effects([]) == ()
+    assert plot_pattern_effects([]) == ()
 
 
 def test_the_plot_is_the_same_for_the_same_tests(tmp_path: Path) -> None:
     study = study_of(tmp_path)
     filled(study, tmp_path)
-    effects = form_effects(pattern_tests(collect(study, tmp_path), tmp_path).tests, alpha=0.05)
-    (first,), (second,) = pattern_effects(effects), pattern_effects(effects)
+    effects = form_effects(pattern_effects(collect(study, tmp_path), tmp_path).tests, alpha=0.05)
+    (first,), (second,) = plot_pattern_effects(effects), plot_pattern_effects(effects)
     assert first.svg == second.svg
     assert first.pdf.startswith(b"%PDF")
     assert "currentColor" in first.svg, "text takes the page's colour"
@@ -37,10 +37,10 @@ def test_the_plot_is_the_same_for_the_same_tests(tmp_path: Path) -> None:
 def test_all_words_lie_within_the_plot_of_one_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = study_of(tmp_path)
     filled(study, tmp_path)
-    effects = form_effects(pattern_tests(collect(study, tmp_path), tmp_path).tests, alpha=0.05)[:1]
+    effects = form_effects(pattern_effects(collect(study, tmp_path), tmp_path).tests, alpha=0.05)[:1]
     drawn: list[Drawing] = []
     monkeypatch.setattr(pattern_plot, "finish", lambda figure, *_: drawn.append(figure))
-    pattern_effects(effects)
+    plot_pattern_effects(effects)
     (figure,) = drawn
     places = [text.get_window_extent() for text in figure.texts]
     assert len(places) == 2

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.report.fabricated import ranks_of
 
 from conjoin.errors import NotInstalled, RunError
-from conjoin.ranking.ranks import Ranks
+from conjoin.evaluation.ranks import Ranks
 from conjoin.report.stats import (
     Answers,
     Interval,

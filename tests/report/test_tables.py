@@ -8,16 +8,16 @@ import scipy.stats
 from tests.report.fabricated import counted, finished, ranks_of, tiny
 
 from conjoin.report.collect import Findings, collect
-from conjoin.report.compare import printed_checks, question_tests, run_tests
-from conjoin.report.document import Table
+from conjoin.report.document import ReportTable
+from conjoin.report.significance import printed_checks, question_tests, run_tests
+from conjoin.report.significance_tables import control_tests_table, matrix_table, paired_table, printed_table
 from conjoin.report.tables import agreement_table, costs_table, datasets_table, origins_table, results_table, spans
-from conjoin.report.tested import control_tests_table, matrix_table, paired_table, printed_table
-from conjoin.study.study import Study
+from conjoin.studies.parse import read_study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper.toml"
 
 
-def column(table: Table, title: str) -> list[str]:
+def column(table: ReportTable, title: str) -> list[str]:
     place = [each.title for each in table.columns].index(title)
     return [row[place].text for row in table.rows]
 
@@ -51,7 +51,7 @@ def test_datasets_show_where_the_paper_counted_otherwise(tmp_path: Path) -> None
 
 
 def test_the_paper_s_table_of_datasets_needs_no_run(tmp_path: Path) -> None:
-    table = datasets_table(collect(Study.read(PAPER), tmp_path))
+    table = datasets_table(collect(read_study(PAPER), tmp_path))
     assert column(table, "Examples") == ["544,230", "173,670", "2,158,080", "966,284", "282,884"]
     assert column(table, "Entities") == ["14,541", "40,943", "123,182", "14,951", "40,943"]
     notes = [entry.note for row in table.rows for entry in row if entry.note]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+from scripts import doc_blocks, doc_running
 
-import doc_blocks  # noqa: E402
-import doc_running  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 PAGE = """# A page
 <!-- before: printf 'a\\n' > made.txt -->

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+from scripts import write_gallery, write_maps_doc
 
-import write_gallery  # noqa: E402
-import write_maps_doc  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 TEXT = write_gallery.PAGE.read_text(encoding="utf-8")
 
@@ -44,6 +41,6 @@ def test_commands_fill_their_block_and_a_failing_one_stops(tmp_path: Path) -> No
 def test_the_page_about_maps_is_that_of_the_results() -> None:
     pytest.importorskip("scipy", reason="tests of differences need SciPy: pip install 'conjoin[study]'")
     text = write_maps_doc.PAGE.read_text(encoding="utf-8")
-    assert write_maps_doc.page(write_maps_doc.measured()) == text, "run `python scripts/write_maps_doc.py`"
+    assert write_maps_doc.page(write_maps_doc.measured()) == text, "run `python -m scripts.write_maps_doc`"
     for image in re.findall(r"\]\((images/[^)]+)\)", text):
         assert (ROOT / "docs" / image).is_file()

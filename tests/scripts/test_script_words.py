@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-STARTED = [file for file in sorted(SCRIPTS.glob("*.py")) if 'if __name__ == "__main__"' in file.read_text("utf-8")]
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted([*(ROOT / "scripts").glob("*.py"), *(ROOT / "paper").glob("*.py")])
+STARTED = [file for file in FILES if 'if __name__ == "__main__"' in file.read_text("utf-8")]
 
 
 def begins(*_: Any, **__: Any) -> None:
@@ -23,7 +24,6 @@ def begins(*_: Any, **__: Any) -> None:
 def test_help_is_all_that_happens(
     script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.syspath_prepend(SCRIPTS)
     monkeypatch.setattr(sys, "argv", [str(script), "--help"])
     monkeypatch.setattr(subprocess, "Popen", begins)
     for verb in ("write_text", "write_bytes", "mkdir"):
@@ -34,4 +34,4 @@ def test_help_is_all_that_happens(
     docstring = ast.get_docstring(ast.parse(script.read_bytes())) or ""
     assert left.value.code == 0
     assert docstring[:20] in told
-    assert "python scripts/" not in told
+    assert "python -m" not in told

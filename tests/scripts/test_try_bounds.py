@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+from scripts import try_bounds
 
-import try_bounds  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 PROJECT = """
 [project]

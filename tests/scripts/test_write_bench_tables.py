@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from scripts.write_bench_tables import PAGES, filled
+
+from bench import mining
+from scripts import write_bench_tables
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
-
-import mining  # noqa: E402
-import write_bench_tables  # noqa: E402
-from write_bench_tables import PAGES, filled  # noqa: E402
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_tables_are_current(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    assert filled(text) == text, "run python scripts/write_bench_tables.py"
+    assert filled(text) == text, "run python -m scripts.write_bench_tables"
 
 
 def test_what_was_measured_last_is_shown_whatever_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

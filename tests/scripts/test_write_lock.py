@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+from scripts import check_wheel, try_bounds, write_lock
 
-import check_wheel  # noqa: E402
-import try_bounds  # noqa: E402
-import write_lock  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 LOCK = write_lock.LOCK.read_text(encoding="utf-8")
 ENTRIES = {entry.partition("==")[0]: entry for entry in re.split(r"(?m)^(?=[a-z])", LOCK)[1:]}

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
+import conjoin
+from conjoin.report.collect import collect
+from conjoin.report.formatting import signed
+from conjoin.studies.parse import read_study
+from scripts import doc_blocks, write_outputs
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import doc_blocks  # noqa: E402
-import write_outputs  # noqa: E402
-
-import conjoin  # noqa: E402
-from conjoin.report.collect import collect  # noqa: E402
-from conjoin.report.printing import signed  # noqa: E402
-from conjoin.study.study import Study  # noqa: E402
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHOWING = [page for page in PAGES if write_outputs.STUDY.search(page.read_text(encoding="utf-8"))]
@@ -30,7 +26,7 @@ def test_some_pages_show_studies() -> None:
 def test_tables_are_those_of_the_results(page: Path) -> None:
     pytest.importorskip("scipy", reason="tables of studies need SciPy: pip install 'conjoin[study]'")
     text = page.read_text(encoding="utf-8")
-    assert write_outputs.with_tables(text) == text, "run `python scripts/write_outputs.py --tables`"
+    assert write_outputs.with_tables(text) == text, "run `python -m scripts.write_outputs --tables`"
 
 
 MEASURED = [page for page in PAGES if write_outputs.MEASURED.search(page.read_text(encoding="utf-8"))]
@@ -39,7 +35,7 @@ MEASURED = [page for page in PAGES if write_outputs.MEASURED.search(page.read_te
 @pytest.mark.parametrize("page", MEASURED, ids=lambda page: page.name)
 def test_measurements_are_the_newest(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert write_outputs.with_measurements(text) == text, "run `python scripts/write_outputs.py --tables`"
+    assert write_outputs.with_measurements(text) == text, "run `python -m scripts.write_outputs --tables`"
 
 
 def test_some_pages_show_measurements_and_none_are_made_up() -> None:
@@ -67,7 +63,7 @@ def test_a_failing_command_is_not_shown(tmp_path: Path) -> None:
 
 def test_a_study_tells_what_its_seeds_allow_of_the_rows_it_compares() -> None:
     stats = pytest.importorskip("scipy.stats", reason="intervals need SciPy: pip install 'conjoin[study]'")
-    study = Study.read(ROOT / "studies" / "together.toml")
+    study = read_study(ROOT / "studies" / "together.toml")
     findings = collect(study, study.root)
     outcomes = [findings.of("Kinship", row) for row in ("together-16", "apart")]
     values = [[run.value("mrr") for run in outcome.runs] for outcome in outcomes if outcome]

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-
-from write_scale_doc import BLOCK, GRAPHS, PAGE, TABLES, by_hand, by_planner, filled
+from scripts.write_scale_doc import BLOCK, GRAPHS, PAGE, TABLES, by_hand, by_planner, filled
 
 
 def test_the_page_is_current() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert filled(text) == text, "run python scripts/write_scale_doc.py"
+    assert filled(text) == text, "run python -m scripts.write_scale_doc"
     assert {block["name"] for block in BLOCK.finditer(text)} == {*TABLES, "paper"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import BinaryIO
 
-from conjoin.graph.files.report import Sink
+from conjoin.io.read_report import Sink
 
 
 def read(stream: BinaryIO, sink: Sink) -> None:

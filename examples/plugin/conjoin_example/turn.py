@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from conjoin.algebra.forms import Form, Slots
-from conjoin.algebra.planar import Z
-from conjoin.algebra.ties import Tie
+from conjoin.forms.base import Form, Slots
+from conjoin.forms.planar import Z
+from conjoin.forms.ties import Tie
 
 
 @dataclass(frozen=True, kw_only=True)

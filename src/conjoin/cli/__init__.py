@@ -11,25 +11,37 @@ import typer
 
 from conjoin import __version__
 from conjoin.cli import (
-    answers,
-    benching,
+    ask,
+    bench,
+    calibrate,
+    datasets,
     demo,
-    figures,
-    graphs,
-    importing,
-    large,
-    mining,
+    explain,
+    export,
+    fetch,
+    figure,
+    find,
+    fold,
+    forms,
+    import_model,
+    ingest,
+    inspect,
+    launch,
+    mine,
     patterns,
-    refining,
-    runs,
-    serving,
-    studies,
-    study_plan,
-    together,
-    tuning,
+    plan,
+    rank,
+    score,
+    serve,
+    similar,
+    split,
+    study,
+    synth,
+    train,
+    tune,
 )
 from conjoin.cli import options as opt
-from conjoin.cli.screen import complain, say
+from conjoin.cli.output import complain, say
 from conjoin.errors import ConjoinError, Stopped
 
 app = typer.Typer(
@@ -42,30 +54,30 @@ app = typer.Typer(
 )
 VERBS = (
     demo.demo,
-    graphs.datasets,
-    graphs.fetch,
-    graphs.inspect,
-    graphs.split,
-    large.ingest,
+    datasets.datasets,
+    fetch.fetch,
+    inspect.inspect,
+    split.split,
+    ingest.ingest,
     patterns.patterns,
-    patterns.synth,
-    graphs.forms,
-    large.plan,
-    runs.train,
-    runs.rank,
-    tuning.tune,
-    answers.ask,
-    answers.score,
-    answers.similar,
-    mining.explain,
-    mining.mine,
-    answers.export,
-    answers.find,
-    refining.calibrate,
-    refining.fold,
-    serving.serve,
+    synth.synth,
+    forms.forms,
+    plan.plan,
+    train.train,
+    rank.rank,
+    tune.tune,
+    ask.ask,
+    score.score,
+    similar.similar,
+    explain.explain,
+    mine.mine,
+    export.export,
+    find.find,
+    calibrate.calibrate,
+    fold.fold,
+    serve.serve,
 )
-OF_ONE_GRAPH = (graphs.inspect, graphs.split, patterns.patterns, large.plan, runs.train, tuning.tune)
+OF_ONE_GRAPH = (inspect.inspect, split.split, patterns.patterns, plan.plan, train.train, tune.tune)
 SPINS = "5000"
 """How long an idle OpenMP thread burns its core before it sleeps. The default is so long that programs which all spin
 can stall each other (docs/decisions/0006-threads.md)."""
@@ -74,11 +86,10 @@ INTERRUPTED = 130
 
 for verb in VERBS:
     app.command(cls=opt.OfOneGraph if verb in OF_ONE_GRAPH else None)(verb)
-app.command("import")(importing.import_model)
-studies.study_app.command("plan")(study_plan.plan)
-app.add_typer(studies.study_app, name="study")
-app.add_typer(benching.bench_app, name="bench")
-app.add_typer(figures.figure_app, name="figure")
+app.command("import")(import_model.import_model)
+app.add_typer(study.study_app, name="study")
+app.add_typer(bench.bench_app(), name="bench")
+app.add_typer(figure.figure_app, name="figure")
 
 
 def _version(wanted: bool) -> None:
@@ -86,7 +97,7 @@ def _version(wanted: bool) -> None:
         return
     import torch
 
-    from conjoin.device import choose_device
+    from conjoin.runtime.device import choose_device
 
     print(f"conjoin {__version__} (torch {torch.__version__}; {choose_device().reason})")
     raise typer.Exit
@@ -109,7 +120,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            together.run(lambda: app(prog_name="conjoin"))
+            launch.run(lambda: app(prog_name="conjoin"))
         else:
             app(prog_name="conjoin")
     except Stopped as stopped:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.answers import answer_report
-from conjoin.cli.screen import Watcher, emit, number, say, show, show_table
+from conjoin.cli.ask import answer_report
+from conjoin.cli.output import ProgressDisplay, emit, number, say, show, show_table
 
 if TYPE_CHECKING:
     from conjoin.graph.graph import Graph
-    from conjoin.serve.predictor import Answer
+    from conjoin.predict.predictor import Answer
 
 FORMS = ("complex", "complex-conj", "5star", "5star-conj")
 RANK = 32
@@ -35,10 +35,10 @@ def demo(
     Then the best of them answers three questions. About half a minute on two cores.
     """
     import conjoin
-    from conjoin.algebra.notation import SYMBOLS
-    from conjoin.learn.recipe import Recipe
-    from conjoin.study.execute import Conduct
-    from conjoin.study.run import Run
+    from conjoin.forms.notation import SYMBOLS
+    from conjoin.runs.execute import ExecutionOptions
+    from conjoin.runs.run import Run
+    from conjoin.training.recipe import Recipe
 
     start = time.monotonic()
     graph = conjoin.load("atlas")
@@ -49,8 +49,8 @@ def demo(
     recipe = Recipe.from_mapping(SETTINGS)
     for form in FORMS:
         run = Run.of(graph, form, rank=RANK, recipe=recipe)
-        with Watcher(recipe.epochs, form).watching() as watcher:
-            conduct = Conduct(track=watcher.track, watch=watcher.epoch)
+        with ProgressDisplay(recipe.epochs, form).watching() as watcher:
+            conduct = ExecutionOptions(track=watcher.track, watch=watcher.epoch)
             done = conjoin.execute(run, graph, out / form, conduct=conduct)
         results[form] = done.result
     best = max(FORMS, key=lambda form: results[form]["test"]["mrr"])

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from typer.core import TyperCommand
 
-from conjoin import signals
 from conjoin.errors import Stopped
+from conjoin.runtime import signals
 
 if TYPE_CHECKING:
-    from conjoin.cli.screen import Watcher
-    from conjoin.graph.files.readers import Placed
-    from conjoin.graph.files.report import ReadOptions
+    from conjoin.cli.output import ProgressDisplay
     from conjoin.graph.graph import Graph
-    from conjoin.serve.given import Sifted, Words
-    from conjoin.signals import Stop
+    from conjoin.io.read_options import ReadOptions
+    from conjoin.io.readers import LocatedFact
+    from conjoin.predict.inputs import CheckedFacts, Words
+    from conjoin.runtime.signals import StopRequest
 
 
 def dataset_names(incomplete: str) -> list[str]:
     """What a shell may offer where a graph is asked for; without a match it offers files."""
-    from conjoin.graph.named.catalogue import every_name
+    from conjoin.datasets.registry import every_name
 
     return [name for name in every_name() if name.startswith(incomplete.lower())]
 
@@ -101,9 +101,9 @@ def bytes_of(text: str) -> int:
 
 
 @contextmanager
-def stopping() -> Iterator[Stop]:
+def stop_on_signal() -> Iterator[StopRequest]:
     """Within, Ctrl-C and SIGTERM are a wish that long work is asked about; the program then ends as they would."""
-    from conjoin.processes import current
+    from conjoin.runtime.distributed import current
 
     with signals.stopping(silent=not current().is_first) as stop:
         try:
@@ -138,7 +138,7 @@ def read_options(
 ) -> Reading:
     """The reading options of the command line as the library wants them."""
     from conjoin.errors import UsageError
-    from conjoin.graph.files.report import ReadOptions
+    from conjoin.io.read_options import ReadOptions
 
     chosen = [part.strip() for part in columns.split(",")] if columns else None
     if chosen is not None and len(chosen) != 3:
@@ -194,10 +194,10 @@ def offering(name: str, make: Callable[..., object]) -> Callable[[Verb], Verb]:
 reading_options = offering("reading", read_options)
 
 
-def load_graph(name: str, *, options: Reading, labels: Path | None, watcher: Watcher) -> Graph:
+def load_graph(name: str, *, options: Reading, labels: Path | None, watcher: ProgressDisplay) -> Graph:
     """The graph, with everything worth knowing about how it was read said."""
-    from conjoin.cli.screen import say
-    from conjoin.graph.named.datasets import load
+    from conjoin.cli.output import say
+    from conjoin.datasets.load import load
 
     graph = load(name, options=options, labels=labels, track=watcher.track)
     for note in graph.notes:
@@ -211,23 +211,25 @@ def load_graph(name: str, *, options: Reading, labels: Path | None, watcher: Wat
     return graph
 
 
-def read_facts(file: Path, options: Reading) -> list[Placed]:
+def read_facts(file: Path, options: Reading) -> list[LocatedFact]:
     """The facts of one file, with everything worth knowing about how it was read said."""
-    from conjoin.cli.screen import say
-    from conjoin.graph.files.readers import read_placed
+    from conjoin.cli.output import say
+    from conjoin.io.readers import read_located
 
-    found, report = read_placed(file, options)
+    found, report = read_located(file, options)
     for note in report.sentences():
         say(note)
     return found
 
 
-def known_facts(file: Path, given: list[Placed], words: Words, options: Reading, *, hint: str = "") -> Sifted:
+def known_facts(
+    file: Path, given: list[LocatedFact], words: Words, options: Reading, *, hint: str = ""
+) -> CheckedFacts:
     """Those of the facts whose `words` are known, with what was skipped said."""
-    from conjoin.cli.screen import say
-    from conjoin.serve.given import sift
+    from conjoin.cli.output import say
+    from conjoin.predict.inputs import check_facts
 
-    sifted = sift(file, given, words, on_error=options.on_error, hint=hint)
+    sifted = check_facts(file, given, words, on_error=options.on_error, hint=hint)
     if sifted.note:
         say(sifted.note)
     return sifted
@@ -235,7 +237,7 @@ def known_facts(file: Path, given: list[Placed], words: Words, options: Reading,
 
 def say_formulas(count: int, *, changed: bool) -> None:
     """Warn of cells that a spreadsheet may run, or say that they were changed."""
-    from conjoin.cli.screen import say
+    from conjoin.cli.output import say
 
     if not count:
         return
@@ -251,7 +253,7 @@ def say_formulas(count: int, *, changed: bool) -> None:
 
 def say_untrained(names: Iterable[str], whole: str) -> None:
     """Warn of names that occur in no training fact."""
-    from conjoin.cli.screen import say, shown
+    from conjoin.cli.output import say, shown
 
     found = list(dict.fromkeys(names))
     if found:

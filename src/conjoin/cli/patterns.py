@@ -1,17 +1,16 @@
-"""Verbs about relation patterns: patterns, synth."""
+"""`conjoin patterns`: the patterns of every relation."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from conjoin.cli import options as opt
-from conjoin.cli.screen import Watcher, emit, first_of, number, percent, say, show, show_table
+from conjoin.cli.output import ProgressDisplay, emit, first_of, number, percent, show_table
 
 if TYPE_CHECKING:
-    from conjoin.graph.portrait import Portrait
+    from conjoin.graph.patterns.report import PatternReport
 
 
 @opt.reading_options
@@ -37,12 +36,12 @@ def patterns(
     conjoin patterns wn18rr
     conjoin patterns my-facts.csv --confidence 0.9 --json
     """
-    from conjoin.graph.portrait import NONE, Thresholds, portray
+    from conjoin.graph.patterns.report import NONE, Thresholds, find_patterns
 
     asked = Thresholds(confidence=confidence, composition=composition, support=support)
-    with Watcher().watching() as watcher:
+    with ProgressDisplay().watching() as watcher:
         loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
-    found = portray(loaded, asked)
+    found = find_patterns(loaded, asked)
     if json:
         emit(found.to_json())
         return
@@ -59,8 +58,8 @@ def patterns(
     _show_rules(found, relations)
 
 
-def _show_relations(found: Portrait, lines: int) -> None:
-    from conjoin.graph.patterns import CARDINALITIES
+def _show_relations(found: PatternReport, lines: int) -> None:
+    from conjoin.graph.patterns.detect import CARDINALITIES
 
     often = sorted(range(found.graph.n_relations), key=lambda r: -int(found.pairs[r]))
     rows = [
@@ -80,7 +79,7 @@ def _show_relations(found: Portrait, lines: int) -> None:
     show_table(f"Relations{first_of(lines, len(often))}: confidences", heads, rows, left=3)
 
 
-def _show_pairs(found: Portrait, lines: int) -> None:
+def _show_pairs(found: PatternReport, lines: int) -> None:
     for title, pairs in (("Inverse pairs", found.inverses), ("Copies: the same pairs twice", found.copies)):
         best = sorted(range(len(pairs)), key=lambda i: -int(pairs.support[i]))
         rows = [
@@ -97,7 +96,7 @@ def _show_pairs(found: Portrait, lines: int) -> None:
             show_table(title + first_of(lines, len(pairs)), heads, rows, left=2)
 
 
-def _show_rules(found: Portrait, lines: int) -> None:
+def _show_rules(found: PatternReport, lines: int) -> None:
     rules = found.compositions
     rows = [
         (
@@ -113,62 +112,3 @@ def _show_rules(found: Portrait, lines: int) -> None:
     if rows:
         heads = ("first", "∘ second", "→ third", "support", "confidence", "coverage")
         show_table("Compositions" + first_of(lines, len(rules)), heads, rows, left=3)
-
-
-def synth(
-    family: Annotated[str, typer.Argument(metavar="FAMILY", help="What to plant; `conjoin synth list` names all.")],
-    *,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder for train, valid and test.")] = None,
-    entities: Annotated[int, typer.Option(help="How many entities.")] = 120,
-    noise: Annotated[float, typer.Option(help="Share of facts that are replaced by random ones.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Another seed, another graph.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
-    json: opt.Json = False,
-) -> None:
-    """Make a graph whose patterns are known exactly.
-
-    To see whether `conjoin patterns` finds them and which forms learn them.
-
-    The graph can also be used without a folder, by its name, wherever a graph is asked for.
-
-    \b
-    conjoin synth dihedral --noise 0.1 -o my-planted-graph
-    conjoin train "synthetic:dihedral(entities=120, noise=0.1, seed=0)" --form 5star-conj --rank 8
-    """
-    from conjoin.graph.graph import SPLITS
-    from conjoin.graph.split import write_split
-    from conjoin.graph.synthetic import FAMILIES, Plan, plant
-    from conjoin.graph.theory import recovery
-
-    if family == "list":
-        rows = [(name, (build.__doc__ or "").strip().partition("\n")[0]) for name, build in FAMILIES.items()]
-        if json:
-            emit({"families": dict(rows)})
-        else:
-            show_table("What can be planted", ("family", "what it is"), rows, left=2)
-        return
-    planted = plant(Plan(family=family, entities=entities, noise=noise, seed=seed))
-    measured = recovery(planted.theory, planted.graph)
-    written = write_split(planted.graph, out, overwrite=overwrite) if out else None
-    counts = {split: len(planted.graph.triples(split)) for split in SPLITS}
-    if json:
-        emit(
-            {
-                "name": str(planted.plan),
-                "folder": str(written.folder) if written else None,
-                **counts,
-                "patterns": sorted(map(str, measured.closure)),
-                "missed": sorted(map(str, measured.missed)),
-                "invented": sorted(map(str, measured.invented)),
-                "precision": measured.precision,
-                "recall": measured.recall,
-            }
-        )
-        return
-    show(f"{planted.plan}: " + ", ".join(f"{split} {count:,}" for split, count in counts.items()))
-    rows = [(str(rule), "missed" if rule in measured.missed else "found") for rule in sorted(measured.closure)]
-    rows += [(str(rule), "found, but does not follow") for rule in sorted(measured.invented)]
-    show_table("Planted patterns and what follows from them", ("pattern", ""), rows, left=2)
-    show(f"precision {number(measured.precision)}, recall {number(measured.recall)}")
-    if written:
-        say(f"written to {written.folder}")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from conjoin.algebra.mobius import Complexes, Mobius, Reals, from_sphere, to_sphere
+from conjoin.geometry.mobius import Complexes, Mobius, Reals, from_sphere, to_sphere
 
 RADIUS = 0.27
 """The angle at the sphere's centre between an entity and the circle around it, in radians."""

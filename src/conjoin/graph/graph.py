@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.errors import GraphError, unknown
-from conjoin.graph.known import Known
-from conjoin.graph.packed import PackedNames, SortedIndex
+from conjoin.graph.column_roles import PLACES
+from conjoin.graph.filter import KnownTails
+from conjoin.graph.mmap_names import MmapNames, SortedIndex
 
 Ids = npt.NDArray[np.int64]
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 HeldOut = Literal["valid", "test"]
 HELD_OUT: tuple[HeldOut, ...] = ("valid", "test")
-PLACES = ("head", "relation", "tail")
 FEW = 20_000
 LISTED = 12
 """Names that are all told where one is not among them."""
@@ -39,7 +39,7 @@ class Vocabulary:
     """Names in id order. `labels` are what a person reads; they default to the names.
 
     Names are unique, labels need not be: `find` accepts either and refuses an ambiguous label. Those of a graph that
-    was ingested stay on disk (`PackedNames`).
+    was ingested stay on disk (`MmapNames`).
     """
 
     kind: str
@@ -59,7 +59,7 @@ class Vocabulary:
     @cached_property
     def index(self) -> Mapping[str, int]:
         """Name to id."""
-        if isinstance(self.names, PackedNames):
+        if isinstance(self.names, MmapNames):
             return SortedIndex(self.names)
         return {name: i for i, name in enumerate(self.names)}
 
@@ -215,11 +215,13 @@ class Graph:
         return reciprocal(self.triples(split), self.n_relations)
 
     @cached_property
-    def known(self) -> Known:
+    def known(self) -> KnownTails:
         """Every answer that is true in train, valid or test, for the queries of both directions."""
-        return Known.from_queries(reciprocal(self.everything(), self.n_relations), n_relations=2 * self.n_relations)
+        return KnownTails.from_queries(
+            reciprocal(self.everything(), self.n_relations), n_relations=2 * self.n_relations
+        )
 
-    def known_of(self, split: Split) -> Known:
+    def known_of(self, split: Split) -> KnownTails:
         """`known`, less the queries that this split does not ask where the graph is too large to sort them all."""
         if len(self.train) + len(self.valid) + len(self.test) <= KNOWN_AT_ONCE:
             return self.known
@@ -227,11 +229,11 @@ class Graph:
             asked, everything = self.queries(split), (self.triples(each) for each in SPLITS)
             blocks = (each[at : at + KNOWN_BLOCK] for each in everything for at in range(0, len(each), KNOWN_BLOCK))
             both = (reciprocal(block, self.n_relations) for block in blocks)
-            self._known_of[split] = Known.of_asked(asked, both, n_relations=2 * self.n_relations)
+            self._known_of[split] = KnownTails.of_asked(asked, both, n_relations=2 * self.n_relations)
         return self._known_of[split]
 
     @cached_property
-    def _known_of(self) -> dict[Split, Known]:
+    def _known_of(self) -> dict[Split, KnownTails]:
         return {}
 
     @cached_property
@@ -357,10 +359,10 @@ def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
 
 
 def _places(names: Iterable[Any]) -> Sequence[int]:
-    from conjoin.graph.files.columns import places_in
+    from conjoin.graph.column_roles import column_roles
 
     words = [str(name) for name in names]
-    return places_in(words) if len(words) >= 3 else range(len(words))
+    return column_roles(words) if len(words) >= 3 else range(len(words))
 
 
 def _rows_to_columns(rows: Sequence[Any]) -> list[list[Any]]:

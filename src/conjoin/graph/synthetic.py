@@ -18,7 +18,7 @@ import numpy as np
 
 from conjoin.errors import UsageError, unknown
 from conjoin.graph.graph import Graph, Ids
-from conjoin.graph.theory import Group, Horn, Rule, Theory, back
+from conjoin.graph.patterns.rules import GroupRules, HornRules, Rule, RuleSet, back
 
 PREFIX = "synthetic:"
 HELD = 0.4
@@ -40,7 +40,7 @@ _TEXT = re.compile(r"(?P<family>[\w-]+)\s*(?:\(\s*(?P<body>[^()]*?)\s*\))?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class SyntheticSpec:
     """Which graph: a family (`FAMILIES`), its size, the share of noise, and a seed."""
 
     family: str
@@ -66,7 +66,7 @@ class Plan:
         return f"{PREFIX}{self.family}(entities={self.entities}, noise={self.noise:g}, seed={self.seed})"
 
     @classmethod
-    def parse(cls, text: str) -> Plan:
+    def parse(cls, text: str) -> SyntheticSpec:
         """The inverse of `str`; the prefix and every option may be left out."""
         match = _TEXT.fullmatch(text.strip().removeprefix(PREFIX))
         if not match:
@@ -102,12 +102,12 @@ class Facts:
 
 
 @dataclass(frozen=True, eq=False)
-class Planted:
+class SyntheticGraph:
     """A graph and the theory that it is a model of."""
 
-    plan: Plan
+    plan: SyntheticSpec
     graph: Graph
-    theory: Theory
+    theory: RuleSet
 
 
 def is_synthetic(name: str) -> bool:
@@ -116,10 +116,10 @@ def is_synthetic(name: str) -> bool:
 
 
 @cache
-def plant(plan: Plan) -> Planted:
+def generate(plan: SyntheticSpec) -> SyntheticGraph:
     """Build the graph of a plan.
 
-    >>> planted = plant(Plan(family="symmetric", entities=120))
+    >>> planted = generate(SyntheticSpec(family="symmetric", entities=120))
     >>> planted.graph.n_entities, planted.graph.train.shape[1]
     (120, 3)
     """
@@ -138,10 +138,10 @@ def plant(plan: Plan) -> Planted:
     words = np.array(names, dtype=object)
     rows = [(text[h], words[r], text[t]) for h, r, t in triples.tolist()]
     chosen = [[row for row, part in zip(rows, split, strict=True) if part == number] for number in (0, 1, 2)]
-    return Planted(plan, Graph.from_triples(*chosen, name=str(plan)), theory)
+    return SyntheticGraph(plan, Graph.from_triples(*chosen, name=str(plan)), theory)
 
 
-def _with_noise(triples: Ids, plan: Plan, draw: np.random.Generator) -> Ids:
+def _with_noise(triples: Ids, plan: SyntheticSpec, draw: np.random.Generator) -> Ids:
     """Some facts replaced by random ones of the same relation that are not there yet."""
     spoiled = np.flatnonzero(draw.random(len(triples)) < plan.noise)
     known = set(map(tuple, triples.tolist()))
@@ -176,7 +176,7 @@ def _always(pairs: Ids) -> np.ndarray:
     return np.ones(len(pairs), dtype=bool)
 
 
-def _symmetric(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
+def _symmetric(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
     """A symmetric relation; of some pairs one direction is held out."""
     links = np.unique(np.sort(_random(n, draw), axis=1), axis=0)
     turned = links[:, ::-1]
@@ -185,27 +185,27 @@ def _symmetric(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
     first = second[:, ::-1]
     pairs = np.concatenate([first, second])
     derived = np.arange(len(pairs)) >= len(first)
-    return [Facts("befriends", pairs, derived)], Horn((Rule("symmetric", ("befriends",)),))
+    return [Facts("befriends", pairs, derived)], HornRules((Rule("symmetric", ("befriends",)),))
 
 
-def _antisymmetric(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
+def _antisymmetric(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
     """A circle in hidden order: each entity is ahead of those a few steps on."""
     place = draw.permutation(n)
     pairs = np.concatenate([np.stack([place, np.roll(place, -step)], axis=1) for step in STEPS])
     # No rule derives one of these from others; what can be learnt is the circle, from most of its links.
     derived = draw.random(len(pairs)) < 0.5
-    return [Facts("ahead_of", pairs, derived)], Horn((Rule("antisymmetric", ("ahead_of",)),))
+    return [Facts("ahead_of", pairs, derived)], HornRules((Rule("antisymmetric", ("ahead_of",)),))
 
 
-def _inverse(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
+def _inverse(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
     """Two relations, each the other reversed; facts of one are held out."""
     pairs = _random(n, draw)
     turned = pairs[:, ::-1]
     parts = [Facts("lends_to", pairs, _never(pairs)), Facts("borrows_from", turned, _always(turned))]
-    return parts, Horn((Rule("inverse", ("lends_to", "borrows_from")),))
+    return parts, HornRules((Rule("inverse", ("lends_to", "borrows_from")),))
 
 
-def _composition(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
+def _composition(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
     """Two random relations and a third that holds wherever a path of the two leads."""
     first, second = _random(n, draw), _random(n, draw)
     parts = [
@@ -213,10 +213,10 @@ def _composition(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
         Facts("supplies", second, _never(second)),
         _third("works_for_supplier_of", first, second, draw),
     ]
-    return parts, Horn((Rule("composition", ("works_for", "supplies", "works_for_supplier_of")),))
+    return parts, HornRules((Rule("composition", ("works_for", "supplies", "works_for_supplier_of")),))
 
 
-def _order(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
+def _order(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
     """A partial order of dimension 2: below by both of two hidden coordinates."""
     one, two = draw.permutation(n), draw.permutation(n)
     below = (one[:, None] < one[None, :]) & (two[:, None] < two[None, :])
@@ -224,10 +224,10 @@ def _order(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
     cover = below & ~((below.astype(np.int64) @ below.astype(np.int64)) > 0)
     derived = ~cover[pairs[:, 0], pairs[:, 1]]
     rules = (Rule("antisymmetric", ("precedes",)), Rule("composition", ("precedes", "precedes", "precedes")))
-    return [Facts("precedes", pairs, derived)], Horn(rules)
+    return [Facts("precedes", pairs, derived)], HornRules(rules)
 
 
-def _hierarchy(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
+def _hierarchy(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
     """Random trees; every entity also knows its root, which its parent and its children share."""
     parent, root = np.full(n, -1), np.arange(n) % TREES
     for i in range(TREES, n):
@@ -241,12 +241,12 @@ def _hierarchy(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
         Rule("composition", ("reports_to", "led_by", "led_by")),
         Rule("composition", (back("reports_to"), "led_by", "led_by")),
     )
-    return [Facts("reports_to", up, _never(up)), Facts("led_by", top, _always(top))], Horn(rules)
+    return [Facts("reports_to", up, _never(up)), Facts("led_by", top, _always(top))], HornRules(rules)
 
 
-def _group(n: int, draw: np.random.Generator, *, dihedral: bool) -> tuple[list[Facts], Group]:
+def _group(n: int, draw: np.random.Generator, *, dihedral: bool) -> tuple[list[Facts], GroupRules]:
     """Copies of a group of 2 · TURNS elements; a relation multiplies by one of them. Entities left over stay alone."""
-    theory = Group.of(TURNS, dihedral=dihedral)
+    theory = GroupRules.of(TURNS, dihedral=dihedral)
     order = 2 * TURNS
     copies = n // order
     name = draw.permutation(n)[: copies * order].reshape(copies, order)
@@ -259,17 +259,17 @@ def _group(n: int, draw: np.random.Generator, *, dihedral: bool) -> tuple[list[F
     return parts, theory
 
 
-def _abelian(n: int, draw: np.random.Generator) -> tuple[list[Facts], Group]:
+def _abelian(n: int, draw: np.random.Generator) -> tuple[list[Facts], GroupRules]:
     """A group whose elements commute; relations multiply by r, s, r s and r⁻¹ s."""
     return _group(n, draw, dihedral=False)
 
 
-def _dihedral(n: int, draw: np.random.Generator) -> tuple[list[Facts], Group]:
+def _dihedral(n: int, draw: np.random.Generator) -> tuple[list[Facts], GroupRules]:
     """A group of rotations and reflections, s r = r⁻¹ s; relations multiply by r, s, r s and r⁻¹ s."""
     return _group(n, draw, dihedral=True)
 
 
-def _combination(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
+def _combination(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
     """All of the above but order and groups at once, and a symmetric relation composed with one of an inverse pair."""
     parts: list[Facts] = []
     rules: list[Rule] = []
@@ -280,7 +280,7 @@ def _combination(n: int, draw: np.random.Generator) -> tuple[list[Facts], Horn]:
     pairs = {part.relation: part.pairs for part in parts}
     parts.append(_third("friend_of_lender", pairs["befriends"], pairs["lends_to"], draw))
     rules.append(Rule("composition", ("befriends", "lends_to", "friend_of_lender")))
-    return parts, Horn(tuple(rules))
+    return parts, HornRules(tuple(rules))
 
 
 def _third(relation: str, first: Ids, second: Ids, draw: np.random.Generator) -> Facts:
@@ -300,7 +300,7 @@ def _composed(first: Ids, second: Ids) -> Ids:
     return np.array(sorted({(x, z) for x, y in first.tolist() for z in onward.get(y, []) if x != z}), dtype=np.int64)
 
 
-Build = Callable[[int, np.random.Generator], tuple[list[Facts], Theory]]
+Build = Callable[[int, np.random.Generator], tuple[list[Facts], RuleSet]]
 
 FAMILIES: MappingProxyType[str, Build] = MappingProxyType(
     {

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from conjoin.algebra.forms import Form
-from conjoin.algebra.notation import form as form_of
 from conjoin.errors import UsageError
-from conjoin.model.initial import fill_normal
-from conjoin.model.rows import with_room_for
+from conjoin.forms.base import Form
+from conjoin.forms.notation import form as form_of
+from conjoin.model.init import fill_normal
+from conjoin.model.padding import pad_rows_for
 from conjoin.model.sharded import ShardedTable
 from conjoin.model.table import EntityTable
-from conjoin.processes import current
+from conjoin.runtime.distributed import current
 
 INITIAL_SCALE = 1e-3
 DTYPES = (torch.float32, torch.float64, torch.bfloat16)
@@ -70,7 +70,7 @@ class Model(nn.Module):
         self.n_relations = n_relations
         mesh = current()
         first, stop = mesh.span(n_entities)
-        rows = with_room_for(stop - first, 2 * rank, dtype=dtype, device=device)
+        rows = pad_rows_for(stop - first, 2 * rank, dtype=dtype, device=device)
         relations = torch.zeros(2 * n_relations, self.form.reals(rank), dtype=dtype, device=rows.device)
         if seed is not None:
             fill_normal(rows, first, seed=seed, stream="entities", scale=scale)

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from conjoin.errors import Diverged
-from conjoin.model.rows import add_rows
-from conjoin.model.shared import Sample, assembled, inside, sampled_softmax, shared_softmax
-from conjoin.model.table import EntityTable, Standing, diverged
-from conjoin.processes import Mesh
+from conjoin.model.padding import add_rows
+from conjoin.model.softmax import NegativeSample, assembled, inside, sampled_softmax, shared_softmax
+from conjoin.model.table import EntityTable, RankCounts, diverged
+from conjoin.runtime.distributed import Mesh
 
 
 class ShardedTable(EntityTable):
@@ -86,18 +86,18 @@ class ShardedTable(EntityTable):
         return shared_softmax(q, rows, t, chunk=chunk, take=take, first=self.first, mesh=self.mesh)
 
     def sampled_softmax(
-        self, q: Tensor, t: Tensor, sample: Sample, *, take: Callable[[Tensor, Tensor], None]
+        self, q: Tensor, t: Tensor, sample: NegativeSample, *, take: Callable[[Tensor, Tensor], None]
     ) -> tuple[Tensor, Tensor]:
         return sampled_softmax(q, self.weight.detach(), t, sample, take=take, first=self.first, mesh=self.mesh)
 
-    def standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> Standing:
+    def standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> RankCounts:
         """Every replica counts for its part of the questions."""
         part, (question, entity) = self.mesh.part(len(q)), hidden
         ours = (question >= part.start) & (question < part.stop)
         found = self._standing(q[part], t[part], (question[ours] - part.start, entity[ours]))
-        return Standing(*assembled(torch.stack(found, dim=1), len(q), self.mesh).unbind(dim=1))
+        return RankCounts(*assembled(torch.stack(found, dim=1), len(q), self.mesh).unbind(dim=1))
 
-    def _standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> Standing:
+    def _standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> RankCounts:
         """The target's score is read where it stands, out of the products its competitors come from; counts add up.
 
         A score that is not finite anywhere must stop all processes: it travels as a target of infinity.
@@ -124,7 +124,7 @@ class ShardedTable(EntityTable):
             counts[0] += (scores > target[:, None]).sum(dim=1)
             counts[1] += (scores == target[:, None]).sum(dim=1)
         better, tied = self.mesh.total(counts)
-        return Standing(better, tied - 1, len(self) - torch.bincount(question, minlength=len(q)))
+        return RankCounts(better, tied - 1, len(self) - torch.bincount(question, minlength=len(q)))
 
     def best(self, q: Tensor, k: int, hidden: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         if hidden is not None:

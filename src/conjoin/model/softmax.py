@@ -1,22 +1,31 @@
-"""Softmax cross-entropy of queries against a whole table, with its gradients, in two ways that give the same numbers.
-
-Both take queries q (B, w), the table (N, w) and targets t (B,), and return the B negative log-likelihoods and the
-gradient with respect to q of their *mean*; the gradient with respect to the table is written into `out` (N, w), so
-that a training run needs one such buffer and never an extra pass over it.
-"""
+"""Softmax cross-entropy over all entities: dense, tiled, sharded and sampled."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from conjoin.model.rows import add_rows, with_its_room
+from conjoin.model.padding import add_rows, with_padding
+from conjoin.runtime.distributed import ALONE, Mesh
+
+CACHED = 1 << 19
+"""Numbers of a tile: with 2 MiB, products run at full speed and sweeps stay in cache; sixteen times as many lost up to
+half (docs/decisions/0014-tiles-on-the-cpu.md)."""
+GRAIN = 64
+"""Rows of a tile come in multiples of this, so that all tiles begin at the same alignment."""
+LOG2_E = math.log2(math.e)
+SAFE = 50.0
+"""Scores up to here, of either sign, have exponentials whose sums stay far from the limits of float32, e^±87."""
 
 
 def dense_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor) -> tuple[Tensor, Tensor]:
     """The reference: holds the whole (B, N) matrix of scores, once. Room behind the rows is used and scores -inf."""
-    room = with_its_room(table) if table.is_cuda else table
-    out_room = with_its_room(out)[: len(room)] if table.is_cuda else out
+    room = with_padding(table) if table.is_cuda else table
+    out_room = with_padding(out)[: len(room)] if table.is_cuda else out
     scores = q @ room.T
     scores[:, len(table) :] = -torch.inf
     log_p = torch.log_softmax(scores, dim=1)
@@ -49,3 +58,210 @@ def chunked_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, chunk: 
     truth = table[t]
     add_rows(out, t, -share)
     return log_total - (q * truth).sum(dim=1), (dq - truth) / len(q)
+
+
+def tile_rows(batch: int, width: int) -> int:
+    """Entities of a tile, from sizes alone."""
+    return max(GRAIN, CACHED // max(batch, width) // GRAIN * GRAIN)
+
+
+def tiled_softmax(
+    q: Tensor,
+    table: Tensor,
+    t: Tensor,
+    *,
+    out: Tensor,
+    tile: int,
+    scratch: Tensor,
+    place: Tensor | None = None,
+    share: Tensor | float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Negative log-likelihoods of the targets t (B,) and the gradient of their mean: dq returned, d table in `out`.
+
+    `place` (B,) says which of the queries (Q, w) each target belongs to, `share` (Q,) which part of the targets belongs
+    to each query; without them, target and query have the same number. `scratch` is a flat buffer for powers,
+    (tile, Q) each; it holds all tiles, or at least one, and its type is that of the gradients' factors.
+    """
+    batch, columns = len(q), (q * LOG2_E).T
+    tiles = torch.split(table, tile)
+    everything = scratch.numel() >= len(table) * batch
+    kept = len(tiles) if everything else scratch.numel() // (tile * batch) - 1
+
+    rounded = scratch.dtype != q.dtype
+    exact = q.new_empty(tile * batch) if rounded else None
+
+    def room_of(number: int) -> Tensor:
+        first = min(number, kept) * tile * batch
+        rows = len(tiles[number])
+        return scratch[first : first + rows * batch].view(rows, batch)
+
+    def scores_of(number: int) -> Tensor:
+        room = room_of(number)
+        return torch.mm(tiles[number], columns, out=room if exact is None else exact[: room.numel()].view(room.shape))
+
+    small = _longest(q) * _longest(table) <= SAFE
+    references: list[Tensor] = []
+    reference, total, dq = q.new_full((batch,), 0 if small else -torch.inf), q.new_zeros(batch), torch.zeros_like(q)
+    for number, rows in enumerate(tiles):
+        powers = scores_of(number)
+        if not small:
+            higher = torch.maximum(reference, powers.amax(dim=0))
+            shrink = (reference - higher).exp2_()
+            total.mul_(shrink)
+            dq.mul_(shrink[:, None])
+            powers.sub_(higher)
+            references.append(reference := higher)
+        total.add_(powers.exp2_().sum(dim=0))
+        if rounded:
+            dq.add_(room_of(number).copy_(powers).T @ rows.to(scratch.dtype))
+        else:
+            dq.addmm_(powers.T, rows)
+    scale = ((1 / len(t) if share is None else share) / total)[:, None]
+    weighted = q * scale
+    for number, gradient in enumerate(torch.split(out, tile)):
+        powers = room_of(number)
+        if number >= kept:
+            again = scores_of(number)
+            powers.copy_((again if small else again.sub_(references[number])).exp2_())
+        lacking = weighted if small else weighted * (references[number] - reference).exp2_()[:, None]
+        if rounded:
+            gradient.copy_(powers @ lacking.to(scratch.dtype))
+        else:
+            torch.mm(powers, lacking, out=gradient)
+    log_total = total.log_().add_(reference, alpha=1 / LOG2_E)
+    truth = table.index_select(0, t)
+    asked = q if place is None else q.index_select(0, place)
+    nll = (log_total if place is None else log_total[place]) - (asked * truth).sum(dim=1)
+    add_rows(out, t, asked * (-1 / len(t)))
+    dq.mul_(scale)
+    truth.mul_(-1 / len(t))
+    return nll, dq.add_(truth) if place is None else dq.index_add_(0, place, truth)
+
+
+def _longest(rows: Tensor) -> float:
+    return float(torch.linalg.vector_norm(rows, dim=1).max())
+
+
+@dataclass(frozen=True)
+class NegativeSample:
+    """Entities that stand for all of them: ids (K,), sorted, repeated ones allowed.
+
+    Softmax over a sample learns scores minus log Q, where Q is how often an entity is drawn; `log_q` (K,) and
+    `log_q_of_targets` (B,), up to one constant for both, are taken off, so that the model learns the scores.
+    """
+
+    ids: Tensor
+    log_q: Tensor
+    log_q_of_targets: Tensor
+
+
+def shared_softmax(
+    q: Tensor,
+    rows: Tensor,
+    t: Tensor,
+    *,
+    chunk: int,
+    take: Callable[[int, Tensor], None],
+    first: int = 0,
+    mesh: Mesh = ALONE,
+) -> tuple[Tensor, Tensor]:
+    """Negative log-likelihoods (B,) and the gradient of their mean in q, of a table that holds `rows` from `first` on.
+
+    All processes of the mesh hold the same q (B, w) and t (B,). Tiles' gradients go to `take`, which may change those
+    rows: nothing reads them afterwards.
+    """
+    part = mesh.part(len(q))
+    ours, truth = q[part], t[part]
+    places, own = inside(truth, first, len(rows))
+    starts = range(0, len(rows), chunk)
+    largest = torch.full_like(ours[:, 0], -torch.inf)
+    total = torch.zeros_like(largest)
+    for start in starts:
+        scores = ours @ rows[start : start + chunk].T
+        higher = torch.maximum(largest, scores.amax(dim=1))
+        total = total * (largest - higher).exp() + scores.sub_(higher[:, None]).exp_().sum(dim=1)
+        largest = higher
+        del scores
+    of_truth = torch.zeros_like(largest)
+    of_truth[places] = (ours[places] * rows[own]).sum(dim=1)
+    highest = mesh.highest(largest.clone())
+    total, of_truth = mesh.total(torch.stack([total * (largest - highest).exp(), of_truth]))
+    log_total = total.log().add_(highest)
+    share = ours / len(q)
+    dq = torch.zeros_like(ours)
+    dq[places] -= rows[own]
+    every_place, every_own = inside(t, first, len(rows))
+    for start in starts:
+        tile = rows[start : start + chunk]
+        p = torch.addmm(log_total[:, None], ours, tile.T, beta=-1).exp_()
+        dq.addmm_(p, tile)
+        gradient = mesh.over_replicas(p.T @ share)
+        del p
+        here = (every_own >= start) & (every_own < start + len(tile))
+        add_rows(gradient, every_own[here] - start, q[every_place[here]] / -len(q))
+        take(start, gradient)
+    return assembled(log_total - of_truth, len(q), mesh), assembled(mesh.total(dq), len(q), mesh) / len(q)
+
+
+def sampled_softmax(
+    q: Tensor,
+    rows: Tensor,
+    t: Tensor,
+    sample: NegativeSample,
+    *,
+    take: Callable[[Tensor, Tensor], None],
+    first: int = 0,
+    mesh: Mesh = ALONE,
+) -> tuple[Tensor, Tensor]:
+    """The same against the target and a sample shared by all questions; a sampled target does not compete with itself.
+
+    `take` gets rows, with repetitions, and their gradients.
+    """
+    part = mesh.part(len(q))
+    ours, truth = q[part], t[part].contiguous()
+    places, own = inside(truth, first, len(rows))
+    kept, drawn = inside(sample.ids, first, len(rows))
+    negatives = rows[drawn]
+    scores = torch.addmm(sample.log_q[kept].to(ours), ours, negatives.T, beta=-1)
+    _hide(scores, sample.ids[kept], truth)
+    of_truth = torch.full_like(ours[:, 0], -torch.inf)
+    of_truth[places] = (ours[places] * rows[own]).sum(dim=1) - sample.log_q_of_targets[part][places].to(ours)
+    highest = mesh.highest(torch.maximum(scores.amax(dim=1), of_truth) if len(drawn) else of_truth.clone())
+    p = scores.sub_(highest[:, None]).exp_()
+    total = mesh.total(p.sum(dim=1) + (of_truth - highest).exp())
+    p.div_(total[:, None])
+    log_total = total.log().add_(highest)
+    of_truth = mesh.highest(of_truth)
+    p_truth = (of_truth - log_total).exp()
+    dq = p @ negatives
+    dq[places] += (p_truth[places] - 1)[:, None] * rows[own]
+    of_negatives = mesh.over_replicas(p.T @ (ours / len(q)))
+    nll, missing = assembled(torch.stack([log_total - of_truth, p_truth - 1], dim=1), len(q), mesh).unbind(dim=1)
+    every_place, every_own = inside(t, first, len(rows))
+    of_targets = (missing / len(q))[every_place, None] * q[every_place]
+    take(torch.cat([drawn, every_own]), torch.cat([of_negatives, of_targets]))
+    return nll, assembled(mesh.total(dq), len(q), mesh) / len(q)
+
+
+def _hide(scores: Tensor, ids: Tensor, truth: Tensor) -> None:
+    """A score of -inf for every target that is among the sorted ids, as often as it is."""
+    first, behind = (torch.searchsorted(ids, truth, right=right) for right in (False, True))
+    most = int((behind - first).max()) if len(truth) else 0
+    for number in range(most):
+        question = (first + number < behind).nonzero().squeeze(1)
+        scores[question, first[question] + number] = -torch.inf
+
+
+def inside(ids: Tensor, first: int, count: int) -> tuple[Tensor, Tensor]:
+    """The places of the ids that are among `count` rows from `first` on, and those rows."""
+    places = ((ids >= first) & (ids < first + count)).nonzero().squeeze(1)
+    return places, ids[places] - first
+
+
+def assembled(part: Tensor, questions: int, mesh: Mesh) -> Tensor:
+    """Results of all questions, from those of this replica."""
+    if mesh.replicas == 1:
+        return part
+    whole = part.new_zeros(questions, *part.shape[1:])
+    whole[mesh.part(questions)] = part
+    return mesh.over_replicas(whole)

@@ -14,10 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from conjoin.errors import Diverged
-from conjoin.model.rows import GRAIN, add_rows, with_its_room, with_room
-from conjoin.model.shared import Sample, inside, sampled_softmax, shared_softmax
-from conjoin.model.softmax import chunked_softmax, dense_softmax
-from conjoin.model.tiled import tile_rows, tiled_softmax
+from conjoin.model.padding import GRAIN, add_rows, pad_rows, with_padding
+from conjoin.model.softmax import (
+    NegativeSample,
+    chunked_softmax,
+    dense_softmax,
+    inside,
+    sampled_softmax,
+    shared_softmax,
+    tile_rows,
+    tiled_softmax,
+)
 
 CPU_BUDGET = 256 << 20
 GPU_BUDGET = 2 << 30
@@ -35,7 +42,7 @@ SWEPT = 1 << 21
 """Scores that a CPU sweeps quickly: 8 MiB."""
 
 
-class Standing(NamedTuple):
+class RankCounts(NamedTuple):
     """Where targets stand, per question: entities that score higher, that score the same, and that compete at all."""
 
     better: Tensor
@@ -54,7 +61,7 @@ class EntityTable(nn.Module):
 
     def __init__(self, rows: Tensor, *, budget: int | None = None) -> None:
         super().__init__()
-        self.weight = nn.Parameter(with_room(rows))
+        self.weight = nn.Parameter(pad_rows(rows))
         self.budget = budget
         self._scratch: Tensor | None = None
 
@@ -154,7 +161,7 @@ class EntityTable(nn.Module):
         return shared_softmax(q, self.weight.detach(), t, chunk=self._piece(len(q)), take=take)
 
     def sampled_softmax(
-        self, q: Tensor, t: Tensor, sample: Sample, *, take: Callable[[Tensor, Tensor], None]
+        self, q: Tensor, t: Tensor, sample: NegativeSample, *, take: Callable[[Tensor, Tensor], None]
     ) -> tuple[Tensor, Tensor]:
         """As `softmax`, against a sample of the entities; `take` gets rows of `weight`, repeated ones too, and their
         gradients."""
@@ -164,7 +171,7 @@ class EntityTable(nn.Module):
         """Mean negative log-likelihood of targets t against all entities; differentiable in q and the table."""
         return cast(Tensor, _Nll.apply(q, self.weight, t, self))  # type: ignore[no-untyped-call]
 
-    def standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> Standing:
+    def standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> RankCounts:
         """Where target t stands among all entities that are not hidden.
 
         `hidden` holds (question, entity) index pairs, each at most once; a target among them still counts. Target and
@@ -191,16 +198,16 @@ class EntityTable(nn.Module):
             unequal = sign.abs_().sum(dim=1, dtype=exact).long()
             better += (surplus + unequal) // 2
             tied += scores.shape[1] - unequal
-        return Standing(better, tied, len(self) - torch.bincount(question, minlength=len(q)))
+        return RankCounts(better, tied, len(self) - torch.bincount(question, minlength=len(q)))
 
-    def _counted(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> Standing:
-        from conjoin.model.fused.standing import count
+    def _counted(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> RankCounts:
+        from conjoin.model.rank_count import count
 
         padded = torch.nn.functional.pad(q, (0, 0, 0, max(0, FEWEST - len(q))))
-        counts = count(padded @ with_its_room(self.weight.detach()).T, t, hidden, len(self))
+        counts = count(padded @ with_padding(self.weight.detach()).T, t, hidden, len(self))
         if counts is None:
             raise diverged()
-        return Standing(*counts)
+        return RankCounts(*counts)
 
     def best(self, q: Tensor, k: int, hidden: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """The k best entities of every query: scores and ids, (B, k), best first; hidden ones score -inf."""
@@ -305,7 +312,7 @@ class _Nll(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, weight: Tensor, t: Tensor, table: EntityTable) -> Tensor:
-        gradient = with_room(torch.zeros_like(weight))
+        gradient = pad_rows(torch.zeros_like(weight))
         nll, dq = table.softmax(q, t, out=gradient)
         ctx.save_for_backward(dq, gradient)
         return nll.mean()

@@ -6,7 +6,8 @@ import re
 from html import escape
 from importlib import resources
 
-from conjoin.report.document import CODE, SUBSCRIPT, Document, Entry, Figure, Section, Table
+from conjoin.report.document import CODE, Document, Entry, Figure, ReportTable, Section
+from conjoin.runtime.plotting import SUBSCRIPT
 
 _ID = re.compile(r'(\bid="|href="#|url\(#)')
 
@@ -39,7 +40,7 @@ def _figure(figure: Figure) -> str:
     return f'<figure>\n<figcaption>{_text(figure.title)}</figcaption>\n<div class="scroll">{drawing}</div>\n</figure>\n'
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     heads = "".join(f'<th scope="col" class="{column.align}">{_text(column.title)}</th>' for column in table.columns)
     aligns = [column.align for column in table.columns]
     rows = "".join(f"<tr>{''.join(map(_entry, row, aligns, range(len(row))))}</tr>\n" for row in table.rows)

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from conjoin.report.collect import QUALITY, Findings, Outcome
-from conjoin.report.compare import PrintedCheck, QuestionTest, RunTest
-from conjoin.report.history import history
-from conjoin.report.judge import best_rows, difference, hits_verdict, published_value, verdict
+from conjoin.report.best import best_rows, difference, hits_verdict, published_value, verdict
+from conjoin.report.collect import QUALITY, Findings, RowResult
+from conjoin.report.curves import history
+from conjoin.report.significance import PrintedCheck, QuestionTest, RunTest
 
 SPREAD = (*QUALITY, "seconds", "seconds_last", "relation_bytes", "peak_bytes")
 """Measures with mean and deviation; the others do not depend on the seed."""
@@ -40,7 +40,7 @@ def report_json(
     }
 
 
-def _cell(findings: Findings, outcome: Outcome, root: Path) -> dict[str, Any]:
+def _cell(findings: Findings, outcome: RowResult, root: Path) -> dict[str, Any]:
     study, row, dataset = findings.study, outcome.row, outcome.benchmark.name
     planned = study.cell(dataset, row, outcome.seeds[0])
     spread: dict[str, float | None] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
-from conjoin.report.document import CODE, SUBSCRIPT, Column, Document, Entry, Figure, Table
+from conjoin.report.document import CODE, Document, Entry, Figure, ReportTable, TableColumn
+from conjoin.runtime.plotting import SUBSCRIPT
 
 _SYMBOLS = {
     "\\": r"\textbackslash{}",
@@ -112,7 +113,7 @@ def _figure(figure: Figure, folder: str) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     broad = sum(column.align == "words" for column in table.columns)
     words = f">{{\\raggedright\\arraybackslash}}p{{{_TEXT_WIDTH / (4 if broad == 1 else 7):.1f}cm}}"
     columns = f"@{{}}{''.join(_COLUMNS.get(column.align, words) for column in table.columns)}@{{}}"
@@ -133,7 +134,7 @@ def _table(table: Table) -> str:
     )
 
 
-def _head(column: Column) -> str:
+def _head(column: TableColumn) -> str:
     if column.latex:
         return column.latex
     broken = column.title if "(" in column.title else column.title.replace(", ", ",\n").replace(" − ", "\n− ")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from conjoin.report.document import CODE, SUBSCRIPT, Document, Entry, Figure, Table
+from conjoin.report.document import CODE, Document, Entry, Figure, ReportTable
+from conjoin.runtime.plotting import SUBSCRIPT
 
 _RULES = {"left": ":---", "right": "---:", "words": ":---"}
 _ESCAPED = str.maketrans({char: f"\\{char}" for char in "\\|*<>[]"})
@@ -24,7 +25,7 @@ def _figure(figure: Figure, folder: str) -> str:
     return f"**{_text(figure.title)}**\n\n![{_text(figure.words)}]({folder}/{figure.name}.svg)"
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     lines = [
         _line(_text(column.title) for column in table.columns),
         _line(_RULES[column.align] for column in table.columns),

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conjoin.datasets.registry import dataset, is_named
 from conjoin.errors import RunError
-from conjoin.files import read_json
-from conjoin.graph.named.catalogue import dataset, is_named
 from conjoin.report.stats import Answers, Moments
-from conjoin.study.folder import RunFolder
-from conjoin.study.run import Run
-from conjoin.study.schedule import Standing, graph_facts, lacking, standing
-from conjoin.study.study import Benchmark, Published, Row, Study
+from conjoin.runs.folder import RunFolder
+from conjoin.runs.run import Run
+from conjoin.runtime.atomic_files import read_json
+from conjoin.studies.spec import Benchmark, Published, Row, Study
+from conjoin.studies.status import CellStatus, cell_status, graph_facts, lacking
 
 COUNTED = ("train", "valid", "test", "entities", "relations")
 QUALITY = ("mrr", "hits1", "hits3", "hits10")
@@ -68,7 +68,7 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class RowResult:
     """All finished runs of one row on one dataset, and what was published for it.
 
     `absent` says why there is no run, in words; empty when there is one. `judged` is false where another row is the
@@ -107,14 +107,14 @@ class Findings:
     """A study and what became of it. `graphs` has the counts of each dataset, `flaws` what could not be used."""
 
     study: Study
-    outcomes: Mapping[tuple[str, str], Outcome]
+    outcomes: Mapping[tuple[str, str], RowResult]
     graphs: Mapping[str, Mapping[str, int]]
     flaws: tuple[str, ...]
 
-    def of(self, dataset: str, row: str) -> Outcome | None:
+    def of(self, dataset: str, row: str) -> RowResult | None:
         return self.outcomes.get((dataset, row))
 
-    def on(self, dataset: str) -> tuple[Outcome, ...]:
+    def on(self, dataset: str) -> tuple[RowResult, ...]:
         """The outcomes of a dataset in the order of the rows."""
         return tuple(outcome for (name, _), outcome in self.outcomes.items() if name == dataset)
 
@@ -128,7 +128,7 @@ def collect(study: Study, root: Path) -> Findings:
         key = cell.dataset, cell.row.name
         runs = measured.setdefault(key, [])
         try:
-            if (each := standing(cell, root)).state == "done":
+            if (each := cell_status(cell, root)).state == "done":
                 runs.append(_read(each, cell.title, flaws))
             elif each.state == "failed":
                 raise RunError(each.reason)
@@ -139,7 +139,7 @@ def collect(study: Study, root: Path) -> Findings:
     ran = {name for (name, _), runs in measured.items() if runs}
     elsewhere = {name: "" if name in ran else _not_here(study, name) for name in study.datasets}
     outcomes = {
-        (name, row): Outcome(
+        (name, row): RowResult(
             benchmark=study.datasets[name],
             row=study.rows[row],
             seeds=study.seeds_of(study.rows[row]),
@@ -154,7 +154,7 @@ def collect(study: Study, root: Path) -> Findings:
     return Findings(study=study, outcomes=outcomes, graphs=graphs, flaws=tuple(flaws))
 
 
-def _read(each: Standing, title: str, flaws: list[str]) -> Measured:
+def _read(each: CellStatus, title: str, flaws: list[str]) -> Measured:
     """The run of a cell that is done. Events that cannot be read are a flaw of the findings, not of the run."""
     told = read_json(each.folder.settings_file)
     run, result = each.folder.run, each.folder.result

@@ -8,8 +8,6 @@ from typing import Literal
 
 Align = Literal["left", "right", "words"]
 """`words` are long texts that may break over lines."""
-SUBSCRIPT = re.compile(r"(?<=5★[εE])_?([a-z∇◇])(?![a-z])")
-"""The paper's marks on 5★ models: 5★ε_n, 5★E_r, 5★ε∇."""
 CODE = re.compile(r"`([^`]*)`")
 
 
@@ -25,18 +23,18 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     title: str
     align: Align = "right"
     latex: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class ReportTable:
     """A title, columns, and rows with one entry per column; `notes` stand below."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[Entry, ...], ...]
     notes: tuple[str, ...] = ()
 
@@ -59,7 +57,7 @@ class Section:
 
     title: str
     words: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
     figures: tuple[Figure, ...] = ()
 
 

@@ -6,16 +6,17 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from conjoin.report.collect import Findings, Outcome
-from conjoin.report.compare import RunTest
+from conjoin.report.best import competing
+from conjoin.report.collect import Findings, RowResult
+from conjoin.report.curves import FOLLOWED, history
 from conjoin.report.document import Figure
-from conjoin.report.drawing import FAINT, INK, apart, finish, inches, label, panels, style_of, styled
-from conjoin.report.history import FOLLOWED, history
-from conjoin.report.judge import competing
-from conjoin.report.printing import seconds
+from conjoin.report.figure_style import finish, style_of
+from conjoin.report.formatting import seconds
+from conjoin.report.significance import RunTest
 from conjoin.report.stats import one_digit
 from conjoin.report.tables import place
-from conjoin.study.study import MEASURES
+from conjoin.runtime.plotting import FAINT, INK, apart, inches, label, panels, styled
+from conjoin.studies.spec import MEASURES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,7 +147,7 @@ def curves(findings: Findings) -> tuple[Figure, ...]:
     return (finish(figure, "curves", "Mean over seeds by epoch; dashed are ablations and controls", words),)
 
 
-def _frontier_panel(ax: Axes, outcomes: Sequence[Outcome], *, unit: float) -> None:
+def _frontier_panel(ax: Axes, outcomes: Sequence[RowResult], *, unit: float) -> None:
     points = [(o, p.mean / unit, m) for o in outcomes if (p := o.moments("parameters")) and (m := o.moments("mrr"))]
     floor = OFF_SCALE["frontier"] * max(m.mean for _, _, m in points)
     shown = [point for point in points if point[2].mean >= floor]
@@ -168,7 +169,7 @@ def _frontier_panel(ax: Axes, outcomes: Sequence[Outcome], *, unit: float) -> No
     _off_scale(ax, [(outcome, m.mean) for outcome, _, m in points if m.mean < floor])
 
 
-def _off_scale(ax: Axes, below: Sequence[tuple[Outcome, float]]) -> None:
+def _off_scale(ax: Axes, below: Sequence[tuple[RowResult, float]]) -> None:
     """Name what lies below the panel."""
     words = [f"{label(outcome.row.label)} {value:.3f}" for outcome, value in below]
     lines = [", ".join(words[start : start + 2]) for start in range(0, len(words), 2)]
@@ -191,7 +192,7 @@ def _plain_log_ticks(ax: Axes, values: Sequence[float]) -> None:
     ax.tick_params(axis="x", which="minor", length=0)
 
 
-def _name_points(ax: Axes, points: Sequence[tuple[Outcome, float, float]], *, at_edge: bool) -> None:
+def _name_points(ax: Axes, points: Sequence[tuple[RowResult, float, float]], *, at_edge: bool) -> None:
     """A name for each point, as near to its height as the others allow, joined to it by a thin line.
 
     Names stand at the right edge of the panel, or right of the group that a point belongs to: points with too little
@@ -254,5 +255,5 @@ def _heat(ax: Axes, findings: Findings, tests: Iterable[RunTest], down: Sequence
         spine.set_visible(False)
 
 
-def _ran(findings: Findings, name: str) -> list[Outcome]:
+def _ran(findings: Findings, name: str) -> list[RowResult]:
     return [o for o in findings.on(name) if o.moments("mrr") and o.moments("parameters")]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from conjoin.graph.patterns import CARDINALITIES
-from conjoin.graph.portrait import NONE, PATTERNS
-from conjoin.report.by_pattern import EVERYTHING
+from conjoin.graph.patterns.detect import CARDINALITIES
+from conjoin.graph.patterns.report import NONE, PATTERNS
 from conjoin.report.document import Figure
-from conjoin.report.drawing import FAINT, INK, finish, label, styled
-from conjoin.report.pattern_words import FormEffect, named
+from conjoin.report.figure_style import finish
+from conjoin.report.pattern_effects import EVERYTHING
+from conjoin.report.pattern_text import FormEffect, named
+from conjoin.runtime.plotting import FAINT, INK, label, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ LINE, WIDTH, LEFT, GAP, TOP, BOTTOM = 0.34, 1.38, 1.05, 0.14, 0.6, 0.5
 
 
 @styled()
-def pattern_effects(effects: Sequence[FormEffect]) -> tuple[Figure, ...]:
+def plot_pattern_effects(effects: Sequence[FormEffect]) -> tuple[Figure, ...]:
     """Differences of MRR, tied less original, with intervals; filled marks are decided after Holm's correction."""
     from matplotlib.figure import Figure as Drawing
     from matplotlib.lines import Line2D

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conjoin.errors import NotInstalled, RunError
-from conjoin.ranking.ranks import Ranks
+from conjoin.evaluation.ranks import Ranks
 
 ALPHA = 0.05
 RESAMPLES = 2_000

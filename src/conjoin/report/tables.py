@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from conjoin.report.collect import COUNTED, QUALITY, Findings, Measured, Outcome
-from conjoin.report.document import Column, Entry, Table
-from conjoin.report.judge import UNPUBLISHED, best_rows, difference, hits_verdict, published_value, verdict
-from conjoin.report.printing import NOTHING, mean_sd, seconds, signed, size, whole
-from conjoin.study.study import Row
+from conjoin.report.best import UNPUBLISHED, best_rows, difference, hits_verdict, published_value, verdict
+from conjoin.report.collect import COUNTED, QUALITY, Findings, Measured, RowResult
+from conjoin.report.document import Entry, ReportTable, TableColumn
+from conjoin.report.formatting import NOTHING, format_count, mean_sd, seconds, signed, size
+from conjoin.studies.spec import Row
 
 TITLES = {"main": "Main results", "ablation": "Ablations", "control": "Controls"}
 HEADS = {"seconds": "s/epoch", "mrr": "MRR", "hits1": "H@1", "hits3": "H@3", "hits10": "H@10"}
@@ -16,7 +16,7 @@ OTHER = {"last": ("best_mrr", "MRR, best on valid"), "best": ("last_mrr", "MRR, 
 """Beside the weights that a study reports stand the others."""
 
 
-def datasets_table(findings: Findings) -> Table:
+def datasets_table(findings: Findings) -> ReportTable:
     """The paper's table of datasets: triples per split, entities, relations, examples (both directions of train)."""
     rows = []
     for name, benchmark in findings.study.datasets.items():
@@ -31,15 +31,15 @@ def datasets_table(findings: Findings) -> Table:
             entries.append(Entry(text, note=f"paper {printed:,}" if differs else ""))
         rows.append(tuple(entries))
     heads = ("#Train", "#Valid", "#Test", "Entities", "Relations", "Examples")
-    return Table(
+    return ReportTable(
         title="Datasets",
-        columns=(Column("Dataset", "left"), *(Column(head) for head in heads)),
+        columns=(TableColumn("Dataset", "left"), *(TableColumn(head) for head in heads)),
         rows=tuple(rows),
         notes=("Counts are of the graphs that were trained on; of the published files where nothing ran yet.",),
     )
 
 
-def results_table(findings: Findings, dataset: str, group: str) -> Table:
+def results_table(findings: Findings, dataset: str, group: str) -> ReportTable:
     """Time and quality of a group's rows on a dataset, beside what is published about them."""
     study = findings.study
     outcomes = [o for row in study.rows_in(group) if (o := findings.of(dataset, row.name)) is not None]
@@ -61,15 +61,15 @@ def results_table(findings: Findings, dataset: str, group: str) -> Table:
         )
         for outcome, word in zip(outcomes, words, strict=True)
     ]
-    return Table(
+    return ReportTable(
         title=f"{TITLES[group]} on {place(findings, dataset)}",
         columns=(
-            Column("Model", "left"),
-            Column("Seeds"),
-            *(Column(HEADS[measure]) for measure in measures),
-            *([Column(other_title)] if beside else []),
-            *([Column("Paper, MRR"), Column("Difference")] * printed),
-            *([Column("Verdict", "words")] * judged),
+            TableColumn("Model", "left"),
+            TableColumn("Seeds"),
+            *(TableColumn(HEADS[measure]) for measure in measures),
+            *([TableColumn(other_title)] if beside else []),
+            *([TableColumn("Paper, MRR"), TableColumn("Difference")] * printed),
+            *([TableColumn("Verdict", "words")] * judged),
         ),
         rows=tuple(rows),
         notes=(
@@ -79,7 +79,7 @@ def results_table(findings: Findings, dataset: str, group: str) -> Table:
     )
 
 
-def agreement_table(findings: Findings, outcomes: Sequence[Outcome]) -> Table:
+def agreement_table(findings: Findings, outcomes: Sequence[RowResult]) -> ReportTable:
     """Everything printed in one place: differences of MRR and Hits@n, and the two times."""
     rows = [
         (
@@ -93,23 +93,23 @@ def agreement_table(findings: Findings, outcomes: Sequence[Outcome]) -> Table:
         )
         for outcome in outcomes
     ]
-    return Table(
+    return ReportTable(
         title="Against the printed numbers",
         columns=(
-            Column("Dataset", "left"),
-            Column("Model", "left"),
-            *(Column(f"{HEADS[measure]} − paper") for measure in QUALITY),
-            Column("s/epoch"),
-            Column("Paper's"),
-            Column("Verdict on MRR", "words"),
-            Column("on Hits@n", "words"),
+            TableColumn("Dataset", "left"),
+            TableColumn("Model", "left"),
+            *(TableColumn(f"{HEADS[measure]} − paper") for measure in QUALITY),
+            TableColumn("s/epoch"),
+            TableColumn("Paper's"),
+            TableColumn("Verdict on MRR", "words"),
+            TableColumn("on Hits@n", "words"),
         ),
         rows=tuple(rows),
         notes=(_cards(findings),),
     )
 
 
-def costs_table(findings: Findings, dataset: str) -> Table:
+def costs_table(findings: Findings, dataset: str) -> ReportTable:
     """What each row costs on a dataset: numbers stored, their bytes, time and memory."""
     rows = []
     for outcome in findings.on(dataset):
@@ -118,25 +118,25 @@ def costs_table(findings: Findings, dataset: str) -> Table:
         rows.append(
             (
                 name_entry(outcome.row),
-                Entry(whole(stored)),
-                Entry(whole(relations)),
+                Entry(format_count(stored)),
+                Entry(format_count(relations)),
                 Entry(share),
                 Entry(size(outcome.moments("relation_bytes"))),
                 Entry(mean_sd("seconds", outcome.moments("seconds"))),
                 Entry(mean_sd("seconds", outcome.moments("seconds_last"))),
-                Entry(whole(outcome.moments("epochs"))),
+                Entry(format_count(outcome.moments("epochs"))),
                 Entry(size(outcome.moments("peak_bytes"))),
             )
         )
     heads = ("Parameters", "of relations", "Share", "Relation bytes", "s/epoch", "last epoch", "Epochs", "Peak memory")
-    return Table(
+    return ReportTable(
         title=f"Costs on {place(findings, dataset)}",
-        columns=(Column("Model", "left"), *(Column(head) for head in heads)),
+        columns=(TableColumn("Model", "left"), *(TableColumn(head) for head in heads)),
         rows=tuple(rows),
     )
 
 
-def origins_table(outcomes: Iterable[Outcome]) -> Table:
+def origins_table(outcomes: Iterable[RowResult]) -> ReportTable:
     """Where each number comes from: settings, seeds, machine, versions and the graph's checksum."""
     rows = []
     for outcome in outcomes:
@@ -159,15 +159,15 @@ def origins_table(outcomes: Iterable[Outcome]) -> Table:
             )
         )
     heads = ("Rank", "Epochs", "Batch", "lr", "N3", "Precision", "Seeds")
-    return Table(
+    return ReportTable(
         title="Where each number comes from",
         columns=(
-            Column("Dataset", "left"),
-            Column("Model", "left"),
-            Column("Form", "words"),
-            *(Column(head) for head in heads),
-            Column("Made on", "words"),
-            *(Column(head, "left") for head in ("Conjoin", "torch", "Graph")),
+            TableColumn("Dataset", "left"),
+            TableColumn("Model", "left"),
+            TableColumn("Form", "words"),
+            *(TableColumn(head) for head in heads),
+            TableColumn("Made on", "words"),
+            *(TableColumn(head, "left") for head in ("Conjoin", "torch", "Graph")),
         ),
         rows=tuple(rows),
         notes=("Each run's folder repeats this with the command that made it: conjoin study run does it again.",),
@@ -200,7 +200,7 @@ def _plain(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.3f}"
 
 
-def _times(outcome: Outcome) -> str:
+def _times(outcome: RowResult) -> str:
     if outcome.published is None or outcome.published.seconds is None:
         return NOTHING
     deviation = outcome.published.seconds_pm
@@ -220,7 +220,7 @@ def _cards(findings: Findings) -> str:
     )
 
 
-def _several_machines(outcomes: Iterable[Outcome]) -> Iterator[str]:
+def _several_machines(outcomes: Iterable[RowResult]) -> Iterator[str]:
     machines = sorted({run.made_on for outcome in outcomes for run in outcome.runs})
     if len(machines) > 1:
         yield f"Runs were made on different machines ({', '.join(machines)}): their times do not compare."

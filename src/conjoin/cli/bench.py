@@ -1,0 +1,34 @@
+"""`conjoin bench`: the benchmarks of a clone. They live in bench/compare, which the wheel does not contain."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import typer
+
+from conjoin.errors import UsageError
+
+CLONE = Path(__file__).resolve().parents[3]
+
+
+def bench_app(clone: Path = CLONE) -> typer.Typer:
+    """The commands of bench/compare in a clone; elsewhere one command that says where they are."""
+    if (clone / "bench" / "compare" / "__main__.py").is_file():
+        sys.path.insert(0, str(clone))
+        found: typer.Typer = import_module("bench.compare.__main__").bench_app
+        return found
+    app = typer.Typer(help="Measure speed and memory; needs a clone of the repository.", rich_markup_mode=None)
+    app.callback(
+        invoke_without_command=True,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )(_needs_a_clone)
+    return app
+
+
+def _needs_a_clone() -> None:
+    raise UsageError(
+        "The benchmarks are not part of the installed package. Clone the repository of Conjoin and run "
+        "`make setup` there; then `.venv/bin/conjoin bench` works"
+    )

@@ -1,0 +1,52 @@
+"""`conjoin forms`: list the forms."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.datasets import available_datasets
+from conjoin.cli.output import emit, show, show_table
+
+
+def forms(
+    *,
+    rank: Annotated[int, typer.Option(min=1, help="Rank to count parameters at.")] = 500,
+    json: opt.Json = False,
+) -> None:
+    """List every named form: its ties and what a relation owns.
+
+    Any other pattern of ties works too.
+
+    \b
+    conjoin train atlas --form "FiveStar(c=conj(b), d=-conj(a))"
+    """
+    from conjoin.forms.notation import FORMS, SYMBOLS, plugin_forms
+    from conjoin.runtime import plugins
+
+    others = [name for name in plugins.names("form") if name not in FORMS]
+    listed_forms = {**FORMS, **dict(available_datasets(others, lambda name: (name, plugin_forms(name))))}
+    if json:
+        listed = [
+            {
+                "name": name,
+                "paper": SYMBOLS.get(name),
+                "package": plugins.origin("form", name) if name in others else None,
+                "form": str(form),
+                "slots": list(form.SLOTS),
+                "stored": list(form.stored),
+                "options": form.options,
+                "parameters_per_relation": form.reals(rank),
+            }
+            for name, form in listed_forms.items()
+        ]
+        emit({"rank": rank, "forms": listed})
+        return
+    rows = [(name, SYMBOLS.get(name, ""), str(form), f"{form.reals(rank):,}") for name, form in listed_forms.items()]
+    show_table(
+        f"Forms, and the reals that a relation owns at rank {rank}", ("name", "paper", "form", "reals"), rows, left=3
+    )
+    show("Options: quotient = phase | mobius | aligned (FiveStar), layout = proper | published (ComplEx):")
+    show('  conjoin train wn18rr --form "5star-conj(quotient=mobius)"')

@@ -1,0 +1,38 @@
+"""`conjoin similar`: entities with similar embeddings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.ask import Most
+from conjoin.cli.output import emit, show_table
+
+if TYPE_CHECKING:
+    pass
+
+
+def similar(
+    run: opt.RunArgument,
+    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="A name or label.")],
+    *,
+    k: Most = 10,
+    weights: opt.Weights = None,
+    json: opt.Json = False,
+) -> None:
+    """List the entities with the most similar embeddings.
+
+    \b
+    conjoin similar runs/atlas France
+    """
+    from conjoin.predict.predictor import open_run
+
+    answers = open_run(run, weights=weights).similar(entity, k)
+    if json:
+        found = [{"entity": a.entity, "label": a.label, "score": a.score, "linked": a.known} for a in answers]
+        emit({"run": str(run), "entity": entity, "similar": found})
+        return
+    rows = [(answer.label, "linked" if answer.known else "", f"{answer.score:.3f}") for answer in answers]
+    show_table(f"similar to {entity}", ("entity", "", "cosine"), rows, left=2)

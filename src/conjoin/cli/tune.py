@@ -1,0 +1,103 @@
+"""The verb tune."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from conjoin.cli import options as opt
+from conjoin.cli.output import ProgressDisplay, emit, number, say, show
+
+
+@opt.reading_options
+def tune(
+    graph: opt.GraphArgument,
+    *,
+    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = opt.USUAL_FORM,
+    trials: Annotated[
+        int | None,
+        typer.Option(help="How many in all, whichever process does them.  [default: 50; every point of a grid]"),
+    ] = None,
+    grid: Annotated[
+        str | None, typer.Option(help="paper, or a TOML file with [grid].  [default: a guided search of lr, n3, batch]")
+    ] = None,
+    rank: Annotated[int, typer.Option(help="Rank, where no grid says it.")] = 100,
+    negatives: Annotated[
+        int, typer.Option(help="Sample the softmax, where no grid says it: so many entities stand for all; 0: all.")
+    ] = 0,
+    negatives_power: Annotated[
+        float, typer.Option(help="Draw them by (1 + number of facts)^power, where no grid says it; 0: uniform.")
+    ] = 0.0,
+    epochs: Annotated[int, typer.Option(help="The most epochs of a trial.")] = 50,
+    validate_every: Annotated[int, typer.Option(help="Rank valid every n epochs.")] = 5,
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Cut short what stays below the median.")] = True,
+    seed: Annotated[int, typer.Option(help="Seed of every trial and of the search.")] = 0,
+    storage: Annotated[
+        str | None,
+        typer.Option(help="A database's URL; several processes share it.  [default: sqlite:///runs/tune.db]"),
+    ] = None,
+    device: opt.Device = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the settings to this TOML file too.")] = None,
+    reading: opt.Reading,
+    json: opt.Json = False,
+) -> None:
+    """Search settings by MRR on valid.
+
+    Prints them as a block that `train --settings` and a study read.
+
+    What is done is in the storage. Ctrl-C or SIGTERM finish the step and exit with 130 or 143; the trial under way is
+    put back and is the first one when the same command goes on.
+
+    \b
+    conjoin tune atlas --form 5star-conj --rank 32 --epochs 20 --trials 20 -o atlas.toml
+    conjoin train atlas --form 5star-conj --settings atlas.toml
+    conjoin tune wn18rr --form 5star-conj --grid paper --storage postgresql://host/searches
+    """
+    from conjoin.runtime.atomic_files import check_target, make_folder, making, replacing
+    from conjoin.runtime.device import choose_device
+    from conjoin.training.search_space import SearchSpace, grid_of, settings_block
+    from conjoin.training.tuning import best_attempt
+    from conjoin.training.tuning import tune as search_for
+
+    if out is not None:
+        check_target(out)
+    search = SearchSpace(
+        form=form,
+        trials=trials,
+        grid=grid_of(grid) if grid else None,
+        rank=rank,
+        negatives=negatives,
+        negatives_power=negatives_power,
+        epochs=epochs,
+        validate_every=validate_every,
+        prune=prune,
+        seed=seed,
+        storage=storage or "sqlite:///runs/tune.db",
+    )
+    chosen = choose_device(device)
+    usual = making(Path("runs")) if storage is None else nullcontext()
+    with ProgressDisplay().watching() as watcher, opt.stop_on_signal() as stop, usual:
+        loaded = opt.load_graph(graph, options=reading, labels=None, watcher=watcher)
+        for attempt in search_for(loaded, search, device=str(chosen.device), track=watcher.track, stop=stop):
+            words = ", ".join(f"{key} {value}" for key, value in attempt.settings.items())
+            reached = f"valid MRR {number(attempt.mrr, 4)}" if attempt.mrr is not None else attempt.reason
+            say(f"trial {attempt.number} ({words}): {attempt.state}, {reached}")
+        winner = best_attempt(loaded, search)
+    text = settings_block(loaded, search, winner)
+    if out is not None:
+        make_folder(out.parent)
+        with replacing(out) as aside:
+            aside.write_text(text + "\n", encoding="utf-8")
+        command = ["conjoin", "train", graph, *opt.reading_words(reading), "--form", form, "--settings", str(out)]
+        say(f"Train with it: {shlex.join(command)}")
+    if json:
+        settings: dict[str, Any] = {**winner.settings, "epochs": winner.epoch}
+        emit(
+            {"graph": loaded.name, "form": form, "valid_mrr": winner.mrr, "trial": winner.number, "settings": settings}
+        )
+        return
+    show(text)

@@ -1,0 +1,78 @@
+"""Rank every question of a split, filtered and exact, within a memory limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from conjoin.evaluation.ranks import Ranks
+from conjoin.graph.filter import Ids, KnownTails
+from conjoin.graph.graph import Graph, Split
+from conjoin.model.model import Model
+from conjoin.runtime.device import matmul_precision
+from conjoin.runtime.progress import Track, silent
+
+
+def rank(model: Model, graph: Graph, split: Split = "test", *, track: Track = silent) -> Ranks:
+    """Where the true answer of each question of `split` stands, in both directions.
+
+    Entities that complete a triple known from train, valid or test do not compete. Products are always full float32
+    (or the model's own precision), whatever the model was trained with. The arrays of the result have one entry per
+    question, shape (2n,) for the n triples of the split.
+
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], None, [("c", "r", "a")])
+    >>> ranks = rank(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph, "test")
+    >>> len(ranks), ranks.candidates.tolist()
+    (2, [3, 3])
+    """
+    model.check_graph(graph.name, n_entities=graph.n_entities, n_relations=graph.n_relations)
+    parts = _parts(model, graph.queries(split))
+    known = graph.known_of(split)
+    filtered = DeviceFilter(known, model.device) if model.device.type == "cuda" else known
+    standings = [_standing(model, filtered, part) for part in track(parts, f"rank {split}", len(parts))]
+    better, tied, candidates = (
+        np.concatenate([s[i].cpu().numpy() for s in standings] or [np.empty(0, np.int64)]) for i in range(3)
+    )
+    triples = np.concatenate([graph.triples(split)] * 2)
+    direction = np.repeat(np.arange(2), len(triples) // 2)
+    return Ranks(triples[:, 0], triples[:, 1], triples[:, 2], direction, better, tied, candidates)
+
+
+def _parts(model: Model, queries: Ids) -> list[Ids]:
+    size = model.entities.questions_at_once()
+    return [queries[i : i + size] for i in range(0, len(queries), size)]
+
+
+@torch.no_grad()
+def _standing(model: Model, known: KnownTails | DeviceFilter, queries: Ids) -> tuple[Tensor, Tensor, Tensor]:
+    h, r, t = torch.from_numpy(np.ascontiguousarray(queries.T, dtype=np.int64)).to(model.device)
+    if isinstance(known, DeviceFilter):
+        hidden = known.pairs(h, r)
+    else:
+        question, entity = known.pairs(queries[:, 0], queries[:, 1])
+        hidden = torch.from_numpy(question), torch.from_numpy(entity)
+    with matmul_precision("fp32"):
+        return model.entities.standing(model.query(h, r), t, hidden)
+
+
+class DeviceFilter:
+    """The filter on a GPU, where looking up ten million pairs takes no time worth mentioning."""
+
+    def __init__(self, known: KnownTails, device: torch.device) -> None:
+        self.n_relations = known.n_relations
+        self.keys, self.starts, self.tails = (
+            torch.tensor(part, device=device) for part in (known.keys, known.starts, known.tails)
+        )
+
+    def pairs(self, h: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+        """All (question number, known tail) pairs of a batch of questions, flat and in order."""
+        if not len(self.keys):
+            return h[:0], h[:0]
+        wanted = h * self.n_relations + r
+        row = torch.searchsorted(self.keys, wanted).clamp_(max=len(self.keys) - 1)
+        first = self.starts[row]
+        count = torch.where(self.keys[row] == wanted, self.starts[row + 1] - first, 0)
+        question = torch.repeat_interleave(count)
+        within = torch.arange(len(question), device=h.device) - (count.cumsum(0) - count)[question]
+        return question, self.tails[first[question] + within]

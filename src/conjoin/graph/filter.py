@@ -1,0 +1,88 @@
+"""The immutable filter: for every query (head, relation) the tails that are known to be true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownTails:
+    """Compressed rows: query i has keys[i] = head * n_relations + relation and the tails of starts[i]:starts[i + 1].
+
+    Keys are sorted and unique, tails are sorted and unique within a row. All arrays are read-only.
+    """
+
+    keys: Ids
+    starts: Ids
+    tails: Ids
+    n_relations: int
+
+    @classmethod
+    def from_queries(cls, queries: Ids, *, n_relations: int) -> KnownTails:
+        """Build from (n, 3) queries, duplicates allowed; `n_relations` counts reciprocals."""
+        queries = queries.astype(np.int64, copy=False)
+        keys = queries[:, 0] * n_relations + queries[:, 1]
+        order = np.lexsort((queries[:, 2], keys))
+        keys, tails = keys[order], queries[order, 2]
+        fresh = np.ones(len(keys), dtype=bool)
+        fresh[1:] = (keys[1:] != keys[:-1]) | (tails[1:] != tails[:-1])
+        keys, tails = keys[fresh], tails[fresh]
+        unique, starts = np.unique(keys, return_index=True)
+        parts = unique, np.append(starts, len(keys)).astype(np.int64), tails
+        for part in parts:
+            part.setflags(write=False)
+        return cls(*parts, n_relations=n_relations)
+
+    @classmethod
+    def of_asked(cls, asked: Ids, queries: Iterable[Ids], *, n_relations: int) -> KnownTails:
+        """Build from blocks of queries, keeping those that are asked (m, 3) with whatever tail."""
+        wanted = np.unique(asked[:, 0] * n_relations + asked[:, 1])
+        kept = [asked[:0]]
+        for block in queries:
+            keys = block[:, 0] * n_relations + block[:, 1]
+            place = np.minimum(np.searchsorted(wanted, keys), max(0, len(wanted) - 1))
+            kept.append(block[wanted[place] == keys] if len(wanted) else block[:0])
+        return cls.from_queries(np.concatenate(kept), n_relations=n_relations)
+
+    def __len__(self) -> int:
+        return len(self.tails)
+
+    def tails_of(self, head: int, relation: int) -> Ids:
+        """The known tails of one query, sorted; empty when nothing is known."""
+        i = self._row(np.array([head * self.n_relations + relation]))[0]
+        return self.tails[self.starts[i] : self.starts[i + 1]] if i >= 0 else self.tails[:0]
+
+    def neighbours(self, head: int) -> Ids:
+        """The known tails of one head by whatever relation, sorted, each once."""
+        first, stop = np.searchsorted(self.keys, [head * self.n_relations, (head + 1) * self.n_relations])
+        return np.unique(self.tails[self.starts[first] : self.starts[stop]])
+
+    def pairs(self, heads: Ids, relations: Ids) -> tuple[Ids, Ids]:
+        """All (question number, known tail) pairs of a batch of questions, flat and in order."""
+        rows = self._row(heads.astype(np.int64, copy=False) * self.n_relations + relations)
+        found = rows >= 0
+        first = np.where(found, self.starts[rows], 0)
+        count = np.where(found, self.starts[rows + 1] - first, 0)
+        question = np.repeat(np.arange(len(heads)), count)
+        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        return question, self.tails[np.repeat(first, count) + within]
+
+    def contains(self, queries: Ids) -> npt.NDArray[np.bool_]:
+        """For each (head, relation, tail) of shape (n, 3): is it known?"""
+        question, tails = self.pairs(queries[:, 0], queries[:, 1])
+        hit = np.zeros(len(queries), dtype=bool)
+        hit[question[tails == queries[question, 2]]] = True
+        return hit
+
+    def _row(self, wanted: Ids) -> Ids:
+        """The row of each key, -1 where there is none."""
+        if not len(self.keys):
+            return np.full(len(wanted), -1)
+        place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        return np.where(self.keys[place] == wanted, place, -1)

@@ -1,0 +1,1 @@
+"""Relation patterns of a graph: detection, rules, hierarchy."""

@@ -1,0 +1,88 @@
+"""How much a relation looks like a tree.
+
+A relation is a forest, with roots, children and one parent each, exactly when it has no cycle and no child has two
+parents: two of the four conditions by which Krackhardt tells a hierarchy (the other two, one component and common
+superiors, a single tree of a forest has by itself). Both are measured, as shares of 1:
+
+    order    pairs (h, t) that lie on no cycle of the relation, among all its pairs
+    parents  children among all pairs: one over the mean number of parents
+
+Parents may stand at the head (has_part) or at the tail (part_of): the side that gives a child fewer parents is taken.
+tree-likeness = order × parents; it is 1 exactly for forests. A relation of depth 1, stars without a second level, is no
+hierarchy however well it is ordered. Self-loops take no part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conjoin.graph.graph import Graph, Ids
+from conjoin.graph.patterns.detect import Flags, Reals, all_links, scipy_sparse
+
+DEEPEST = 64
+"""Longer chains are not followed: a depth of 64 means at least that."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchy:
+    """Per relation; 0 where it has no pair. `upward`: the parent stands at the tail."""
+
+    order: Reals
+    parents: Reals
+    depth: Ids
+    upward: Flags
+
+    @property
+    def likeness(self) -> Reals:
+        """Between 0 and 1, and 1 exactly for forests."""
+        return self.order * self.parents
+
+
+def measure_hierarchy(graph: Graph) -> Hierarchy:
+    """Order, parents and depth of every relation, over all triples of the graph."""
+    links = all_links(graph)
+    n, r = graph.n_entities, graph.n_relations
+    relation = links[:, 1]
+    size = np.bincount(relation, minlength=r)
+    heads, tails = (np.unique(relation * n + links[:, end]) // max(n, 1) for end in (0, 2))
+    n_heads, n_tails = (np.bincount(ends, minlength=r) for ends in (heads, tails))
+    upward = n_heads > n_tails
+    place, source, target = _places(links, n)
+    component = _components(source, target, len(place))
+    across = component[source] != component[target]
+    with np.errstate(invalid="ignore"):
+        order = np.nan_to_num(np.bincount(relation, weights=across, minlength=r) / size)
+        parents = np.nan_to_num(np.maximum(n_heads, n_tails) / size)
+    depth = _depth(component[source[across]], component[target[across]], relation[across], r)
+    return Hierarchy(order, parents, depth, upward)
+
+
+def _places(links: Ids, n: int) -> tuple[Ids, Ids, Ids]:
+    """An entity has one place in each relation it takes part in: the places, and the ends of every link as places."""
+    ends = np.concatenate([links[:, 1] * n + links[:, 0], links[:, 1] * n + links[:, 2]])
+    place, index = np.unique(ends, return_inverse=True)
+    return place, index[: len(links)], index[len(links) :]
+
+
+def _components(source: Ids, target: Ids, n: int) -> Ids:
+    """The strongly connected component of every place: two places on one cycle have the same."""
+    sparse = scipy_sparse()
+    matrix = sparse.csr_matrix((np.ones(len(source), dtype=np.int8), (source, target)), shape=(n, n))
+    found = sparse.csgraph.connected_components(matrix, directed=True, connection="strong")[1]
+    return np.asarray(found, dtype=np.int64)
+
+
+def _depth(source: Ids, target: Ids, relation: Ids, n_relations: int) -> Ids:
+    """Links of the longest chain in each relation: how often the links without a predecessor can be peeled off."""
+    depth = np.zeros(n_relations, dtype=np.int64)
+    for _ in range(DEEPEST):
+        if not len(source):
+            break
+        depth[np.unique(relation)] += 1
+        entered = np.zeros(int(max(source.max(), target.max())) + 1, dtype=bool)
+        entered[target] = True
+        left = entered[source]
+        source, target, relation = source[left], target[left], relation[left]
+    return depth

@@ -1,0 +1,333 @@
+"""The memory of a training, term by term: arithmetic on sizes.
+
+Bytes are per process, of the device that trains, and on top of what the loaded program and graph take. A term is what
+the code allocates, with its place named; `bench/plan.py` holds the sum against measured peaks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from conjoin.errors import UsageError
+from conjoin.forms.base import Form
+from conjoin.graph.graph import KNOWN_AT_ONCE, KNOWN_BLOCK, SPLITS, Graph
+from conjoin.model.padding import GRAIN
+from conjoin.model.table import CPU_BUDGET, FEWEST, GPU_BUDGET, SCORED_TOGETHER, SWEPT
+from conjoin.planning.fused_memory import fused_bytes, input_bytes
+from conjoin.training.batches import CPU_SPAN, GPU_SPAN
+from conjoin.training.optimizer import SLOTS
+from conjoin.training.recipe import OptimizerName
+from conjoin.training.steps.dense import GROUPED
+
+REAL = 4
+ID = 8
+MIB = 1 << 20
+STATES = {rule: len(names) for rule, names in SLOTS.items()}
+"""Numbers that an optimiser keeps beside every parameter."""
+BUDGET = {"cpu": CPU_BUDGET, "cuda": GPU_BUDGET}
+TILE = 8 * MIB
+"""A tile of scores, its gradient and what the optimiser needs for it, on a CPU (`conjoin.model.softmax`)."""
+ENTITY_ROWS, SLOT_ROWS = 17, 11
+"""Buffers of a batch that autograd holds: per width of an entity and per width of the slots. Measured with ComplEx and
+5★E, whose slots differ fourfold in width."""
+ASKED_ROWS, ASKED_SLOTS, ANSWERED_ROWS = 3, 2, 6
+"""The same for `training/steps/dense.py`, of different questions and of all answers."""
+FILTER_BYTES = 170
+"""Per triple of all splits, while the filter of known answers is sorted (`conjoin.graph.filter`)."""
+FILTER_KEPT = 48
+FILTER_BLOCK = 128
+"""Per triple of a block that is looked through for answers to what is asked, where not all are sorted."""
+ANSWERS = 100
+"""Known answers to a question on average, to be on the safe side."""
+COMPARED, COMPARED_SHARED = 2, 3
+"""Ranking holds scores (4 bytes each) and the signs of differences (4): `EntityTable.standing`; a shard holds the
+summands of a count (8)."""
+PICKED = 3 * ID
+"""A question on the device."""
+GATHERING = 2 * PICKED + 36
+"""Per question of a span: this one and the one before, and what picking it takes (`training/batches.py`)."""
+SORTING = 114
+"""Per question, while the inputs of fused steps are sorted on the GPU. Measured with FB15K and FB15K-237, where 171 to
+195 bytes were in use for a question in all."""
+PROGRAM = {"cpu": 16 * MIB, "cuda": 70 * MIB}
+"""Handles, thread stacks, tables of Parquet: what no term explains. On a GPU: two workspaces of 32 MiB for products,
+for the usual stream and for the one that is recorded."""
+FREED_SLOTS = 5
+"""What steps have freed stays in a CPU's heap, in pieces: about the buffers of answers once more and so many of the
+slots. Measured with ComplEx, 5★E and QuatE in batches of 300 to 8,000."""
+PIECES = 512 * MIB
+"""At most so much of it, for blocks from 32 MiB on are given back."""
+
+Device = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedSizes:
+    """A graph in numbers."""
+
+    entities: int
+    relations: int
+    train: int
+    valid: int = 0
+    test: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.entities, self.relations, self.train) < 1 or min(self.valid, self.test) < 0:
+            raise UsageError("a graph has at least one entity, one relation and one training triple")
+        if max(vars(self).values()) >= 2**63:
+            raise UsageError("no graph is that large: its numbers are below 2^63")
+
+    @classmethod
+    def of(cls, graph: Graph) -> PlannedSizes:
+        sizes = {split: len(graph.triples(split)) for split in SPLITS}
+        return cls(entities=graph.n_entities, relations=graph.n_relations, **sizes)
+
+    @property
+    def examples(self) -> int:
+        return 2 * self.train
+
+    @property
+    def triples(self) -> int:
+        return self.train + self.valid + self.test
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedSetting:
+    """What is to be trained and how."""
+
+    form: Form
+    rank: int
+    batch: int
+    optimizer: OptimizerName = "adagrad"
+    precision: str = "fp32"
+    validates: bool = False
+    negatives: int = 0
+    processes: int = 1
+    device: Device = "cpu"
+
+    def __post_init__(self) -> None:
+        self.form.check_rank(self.rank)
+        if self.batch < 1 or self.processes < 1:
+            raise UsageError("batch and processes are at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Bytes per process. Not all terms are there at once: `peak` is the most that are.
+
+    `host` is beside the others: what a GPU's process keeps in the machine's own memory.
+    """
+
+    table: int
+    optimizer: int
+    gradient: int
+    copies: int
+    best_weights: int
+    examples: int
+    shuffling: int
+    scores: int
+    activations: int
+    filtering: int
+    ranking: int
+    program: int
+    peak: int
+    host: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        return asdict(self)
+
+
+def parameters(sizes: PlannedSizes, setting: PlannedSetting) -> tuple[int, int]:
+    """Stored real numbers of all entities, and of all relations with their reciprocals."""
+    return sizes.entities * 2 * setting.rank, 2 * sizes.relations * setting.form.reals(setting.rank)
+
+
+def memory(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
+    """What a training needs in every process; entity rows are divided among them, the rest is not."""
+    return _on_gpu(sizes, setting) if setting.device == "cuda" else _on_cpu(sizes, setting)
+
+
+def _on_cpu(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
+    rows, relation_reals, batch = _shapes(sizes, setting)
+    width = 2 * setting.rank
+    table = REAL * (rows * width + relation_reals)
+    optimizer, best_weights = STATES[setting.optimizer] * table, table if setting.validates else 0
+    alone = setting.processes == 1 and not setting.negatives
+    asked = _different(batch, sizes) if alone else batch
+    scores, gradient = _softmax_on_cpu(rows, width, batch, asked, setting)
+    gradient += REAL * relation_reals
+    examples, shuffling = _examples(sizes, batch, CPU_SPAN)
+    activations = _activations_on_cpu(setting, batch, asked) if alone else _activations(setting, batch)
+    filtering = _filter(sizes, FILTER_BYTES)
+    ranking = _ranking(sizes, rows, setting)
+    freed = _freed(setting, batch, asked) if alone else activations
+    program = PROGRAM["cpu"] + min(freed, PIECES)
+    standing = table + optimizer + gradient + best_weights + examples + scores + program
+    return Memory(
+        table=table,
+        optimizer=optimizer,
+        gradient=gradient,
+        copies=0,
+        best_weights=best_weights,
+        examples=examples,
+        shuffling=shuffling,
+        scores=scores,
+        activations=activations,
+        filtering=filtering,
+        ranking=ranking,
+        program=program,
+        # The allocator keeps blocks as small as the activations and gives them out again, to the filter's sorting
+        # above all, but not for blocks as large as those of ranking.
+        peak=standing + max(activations + max(shuffling, ranking), filtering),
+    )
+
+
+def _on_gpu(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
+    """Where torch's allocator counts what is in use, and blocks are given back between steps.
+
+    The moments that may be the highest: an epoch's questions are prepared; a step; a ranking.
+    """
+    rows, relation_reals, batch = _shapes(sizes, setting)
+    width, budget = 2 * setting.rank, BUDGET["cuda"]
+    relations = REAL * relation_reals
+    table = REAL * -(-rows // GRAIN) * GRAIN * width + relations
+    optimizer, best_weights = STATES[setting.optimizer] * table, table if setting.validates else 0
+    examples, shuffling = _examples(sizes, batch, GPU_SPAN)
+    host, span = 0, min(sizes.examples, GPU_SPAN)
+    if sizes.examples > GPU_SPAN:
+        host, shuffling = shuffling, span * PICKED
+    copies, kept, asked = 0, 0, span * PICKED
+    if _fused(setting):
+        parts = fused_bytes(
+            rows, width, batch,
+            relation_width=setting.form.reals(setting.rank), precision=setting.precision, budget=budget,
+        )  # fmt: skip
+        copies, scores, activations = parts.copy, parts.exponentials, parts.buffers + parts.product
+        gradient = parts.gradient + (relations if setting.optimizer == "adam" else 0)
+        kept, stepping = scores + parts.buffers, gradient + parts.product
+        examples += input_bytes(span, entities=rows, relations=sizes.relations, batch=batch)
+        shuffling = span * SORTING
+    else:
+        scores, of_table, of_tile = _softmax_on_gpu(rows, width, batch, setting)
+        activations, gradient = _activations(setting, batch), of_table + of_tile + relations
+        kept, stepping = of_table + relations, max(scores + of_tile, 2 * of_tile) + activations
+    ranking = _ranking(sizes, rows, setting)
+    standing = table + optimizer + copies + best_weights + examples + kept + PROGRAM["cuda"]
+    return Memory(
+        table=table,
+        optimizer=optimizer,
+        gradient=gradient,
+        copies=copies,
+        best_weights=best_weights,
+        examples=examples,
+        shuffling=shuffling,
+        scores=scores,
+        activations=activations,
+        filtering=0,
+        ranking=ranking,
+        program=PROGRAM["cuda"],
+        peak=standing + max(shuffling, asked + stepping, ranking),
+        host=host + _filter(sizes, FILTER_BYTES),
+    )
+
+
+def _shapes(sizes: PlannedSizes, setting: PlannedSetting) -> tuple[int, int, int]:
+    """Rows of a shard, numbers of all relations, questions of a batch."""
+    rows = -(-sizes.entities // setting.processes)
+    relation_reals = 2 * sizes.relations * setting.form.reals(setting.rank)
+    return rows, relation_reals, min(setting.batch, sizes.examples)
+
+
+def _examples(sizes: PlannedSizes, batch: int, span: int) -> tuple[int, int]:
+    """The questions that stay, and what an epoch's order takes: of all, or of a span where there are more."""
+    if sizes.examples <= span:
+        return PICKED * sizes.examples, (ID + PICKED) * sizes.examples
+    return 0, ID * sizes.examples + GATHERING * max(span, batch)
+
+
+def _different(batch: int, sizes: PlannedSizes) -> int:
+    """Questions of a batch that differ, if they were drawn at random: only those are computed (`training/steps/dense.py`)."""
+    possible = 2 * sizes.relations * sizes.entities
+    return batch if batch < GROUPED else round(-possible * math.expm1(-batch / possible))
+
+
+def _activations(setting: PlannedSetting, batch: int) -> int:
+    return REAL * batch * (ENTITY_ROWS * 2 * setting.rank + SLOT_ROWS * _slots(setting))
+
+
+def _activations_on_cpu(setting: PlannedSetting, batch: int, asked: int) -> int:
+    of_questions = ASKED_ROWS * 2 * setting.rank + ASKED_SLOTS * _slots(setting)
+    return REAL * (asked * of_questions + batch * ANSWERED_ROWS * 2 * setting.rank)
+
+
+def _freed(setting: PlannedSetting, batch: int, asked: int) -> int:
+    return REAL * (batch * ANSWERED_ROWS * 2 * setting.rank + asked * FREED_SLOTS * _slots(setting))
+
+
+def _slots(setting: PlannedSetting) -> int:
+    """Numbers of a relation's slots; a tied one shares one of its two parts with the slot it is derived from."""
+    return (2 * len(setting.form.stored) + len(setting.form.ties)) * setting.form.slot_width(setting.rank)
+
+
+def _fused(setting: PlannedSetting) -> bool:
+    """Whether `learn.step.why_not` finds nothing in the setting."""
+    alone = setting.processes == 1 and not setting.negatives
+    return setting.device == "cuda" and alone and setting.precision != "fp32"
+
+
+def _sampled(rows: int, width: int, batch: int, setting: PlannedSetting) -> tuple[int, int]:
+    sampled = min(setting.negatives, rows)
+    return 2 * REAL * batch * sampled, 3 * REAL * (sampled + 2 * batch) * width
+
+
+def _softmax_on_cpu(rows: int, width: int, batch: int, asked: int, setting: PlannedSetting) -> tuple[int, int]:
+    """The buffer of scores and the gradient of the entity table, by the path that the loss takes (`Step.path`)."""
+    scores, table, budget = REAL * batch * rows, REAL * rows * width, BUDGET["cpu"]
+    if setting.negatives:
+        return _sampled(rows, width, batch, setting)
+    if setting.processes > 1 or min(scores, table) > budget:
+        return TILE, 0
+    return min(REAL * asked * rows, budget), table
+
+
+def _softmax_on_gpu(rows: int, width: int, batch: int, setting: PlannedSetting) -> tuple[int, int, int]:
+    """The scores of a plain step, the gradient of the whole table and that of a tile."""
+    scores, table, budget = REAL * batch * rows, REAL * rows * width, BUDGET["cuda"]
+    if setting.negatives:
+        buffer, gradient = _sampled(rows, width, batch, setting)
+        return buffer, 0, gradient
+    if setting.processes > 1 or min(scores, table) > budget:
+        return min(scores, budget), 0, REAL * min(rows, budget // (REAL * batch)) * width
+    return (2 * scores if scores <= budget else budget), table, 0
+
+
+def _filter(sizes: PlannedSizes, each: int) -> int:
+    """So many bytes for every known answer that may be asked for (`Graph.known_of`), and where that is more than are
+    sorted at once, those of a block."""
+    held_out = max(sizes.valid, sizes.test)
+    if not held_out:
+        return 0
+    if sizes.triples <= KNOWN_AT_ONCE:
+        return each * sizes.triples
+    block = FILTER_BLOCK * KNOWN_BLOCK if each == FILTER_BYTES else 0
+    return block + each * min(2 * sizes.triples, 2 * ANSWERS * held_out) // 2
+
+
+def _ranking(sizes: PlannedSizes, rows: int, setting: PlannedSetting) -> int:
+    """The filter of known answers beside the scores of as many questions as are ranked together."""
+    budget = BUDGET[setting.device]
+    fitting = budget // (2 * REAL * sizes.entities)
+    if setting.device == "cpu":
+        fitting = min(fitting, max(SCORED_TOGETHER, SWEPT // sizes.entities))
+    asked = min(2 * max(sizes.valid, sizes.test), max(FEWEST, fitting))
+    if not asked:
+        return 0
+    scores = REAL * max(asked, FEWEST) * rows
+    kept = _filter(sizes, FILTER_KEPT)
+    if setting.device == "cpu":
+        times = COMPARED if setting.processes == 1 else COMPARED_SHARED
+        return kept + times * min(scores, budget // 2 + REAL * asked * 96)
+    # Counted by a kernel where all scores are there at once; in blocks otherwise, with the signs beside them.
+    return kept + (scores if scores <= budget and setting.processes == 1 else COMPARED * min(scores, budget // 2))

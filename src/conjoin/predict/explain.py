@@ -1,0 +1,83 @@
+"""Why this answer? The training facts that support it, and short paths between its ends."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from conjoin.errors import UsageError
+from conjoin.graph.adjacency import adjacency
+from conjoin.predict.influence import AnsweredFact, influences
+from conjoin.predict.paths import Path, short_paths
+from conjoin.predict.predictor import Predictor
+
+
+@dataclass(frozen=True)
+class SupportingFact:
+    """A training fact and its share of all support that facts of the neighbourhood give, between 0 and 1.
+
+    `label` is the fact as a person reads it.
+    """
+
+    head: str
+    relation: str
+    tail: str
+    strength: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why the model believes a fact. `trained`: it was a training fact itself; it never explains itself."""
+
+    head: str
+    relation: str
+    tail: str
+    label: str
+    trained: bool
+    supports: list[SupportingFact]
+    paths: list[Path]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def explain(predictor: Predictor, head: str, relation: str, tail: str, *, k: int = 5) -> Explanation:
+    """The k strongest supporting training facts of an answer and the k most telling paths between its ends.
+
+    Names and labels are accepted. Support is measured by gradients (`conjoin.predict.influence`): how much the answer's
+    loss would rise, to first order, without the fact.
+
+    >>> from conjoin.graph.graph import Graph
+    >>> from conjoin.model.model import Model
+    >>> facts = [("France", "borders", "Spain"), ("Spain", "borders", "Portugal"), ("Spain", "borders", "France")]
+    >>> graph = Graph.from_triples(facts)
+    >>> found = explain(Predictor(Model("complex", 3, 1, rank=4), graph), "Spain", "borders", "France")
+    >>> found.trained, found.label
+    (True, 'Spain borders France')
+    """
+    if k < 1:
+        raise UsageError(f"k = {k} is too small: ask for at least one fact")
+    graph = predictor.graph
+    entities, relations = graph.entities, graph.relations
+    answer = AnsweredFact(entities.find(head), relations.find(relation), entities.find(tail))
+    numbers, influence = influences(predictor.model, graph, answer)
+    index = adjacency(graph)
+    order = np.argsort(-influence, kind="stable")[:k]
+    whole = influence[influence > 0].sum()
+
+    supports = [
+        SupportingFact(*graph.names(*fact), float(influence[i] / whole), graph.label(*fact))
+        for i, fact in zip(order, index.facts[numbers[order]].tolist(), strict=True)
+        if influence[i] > 0
+    ]
+    ids = (answer.h, answer.r, answer.t)
+    return Explanation(
+        *graph.names(*ids),
+        graph.label(*ids),
+        trained=bool((index.edges_of(answer.h)[:, 1:3] == ids[1:]).all(axis=1).any()),
+        supports=supports,
+        paths=short_paths(graph, answer.h, answer.t, without=ids, k=k),
+    )

@@ -1,0 +1,318 @@
+"""The most plausible facts that the graph does not hold.
+
+Scores of different relations, even of different heads, do not compare. Facts are ordered by plausibility, the product
+of two chances. Is there a further tail at all (`conjoin.predict.completeness`)? If so, is it t? The softmax over all
+tails that would be new. Where the fact's reverse is known, a third: how often this relation holds both ways.
+Plausibility is no probability; a calibrated run knows how many facts of such plausibility were right in a rehearsal
+(`conjoin.predict.mining_eval`), relation by relation, and orders facts by that.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from conjoin.errors import UsageError
+from conjoin.graph.graph import Ids
+from conjoin.graph.patterns.detect import find_mirrors
+from conjoin.io.formats import AnyPath
+from conjoin.model.table import diverged
+from conjoin.predict.completeness import Reals, TailCompleteness
+from conjoin.predict.predictor import Predictor
+from conjoin.runtime.atomic_files import check_target, replacing
+from conjoin.runtime.progress import Track, silent
+from conjoin.runtime.text_escaping import for_spreadsheet
+
+BLOCK = 256
+"""Heads at a time: few enough for the scores to stay near the processor."""
+CPU_SCORES = 1 << 22
+"""Scores at a time on a CPU: larger blocks are given back to the system each time, and asked for page by page again."""
+HOPELESS = 1e-6
+"""Heads with a smaller chance of one more tail are not looked at."""
+
+
+@dataclass(frozen=True)
+class MinedFact:
+    """A fact that is not in the graph, in order of probability and plausibility.
+
+    `probability` is the share of facts of such plausibility that were right in a rehearsal: those of valid were hidden
+    and to be found. None without a calibration.
+    """
+
+    head: str
+    relation: str
+    tail: str
+    score: float
+    probability: float | None
+    rank: int
+    plausibility: float
+    label: str
+
+
+COLUMNS = ("rank", "head", "relation", "tail", "plausibility", "probability", "score", "label")
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+
+TEXTS = ("head", "relation", "tail", "label")
+
+
+def check_file(path: Path, *, for_spreadsheets: bool = False) -> None:
+    """Refuse a file that `write_mined` could not write, before the work is done."""
+    if for_spreadsheets and path.suffix not in SEPARATORS:
+        raise UsageError(f"{path} is not for spreadsheets: write to a file that ends in .csv or .tsv")
+    if path.suffix not in (*SEPARATORS, ".parquet"):
+        raise UsageError(f"{path} has an unknown ending: write to a file that ends in .csv, .tsv or .parquet")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent} to write {path.name} to: make it first")
+    check_target(path)
+
+
+def write_mined(path: AnyPath, facts: Iterable[MinedFact], *, for_spreadsheets: bool = False) -> int:
+    """One row a fact, as CSV, TSV or Parquet by the file's ending; the file is there whole or not at all.
+
+    Names are written as they are, so that they can be read back. A spreadsheet may run some of them as formulas:
+    `for_spreadsheets` writes such cells with an apostrophe before the formula, and control characters spelled out.
+    Returns the number of such cells in a CSV or TSV file.
+
+    >>> facts = [MinedFact("a", "likes", "=c", 1.5, None, 1, 0.25, "a likes =c")]
+    >>> write_mined("mined.csv", facts)
+    1
+    >>> Path("mined.csv").read_text().splitlines()[1]
+    '1,a,likes,=c,0.25,,1.5,a likes =c'
+    >>> write_mined("mined.csv", facts, for_spreadsheets=True)
+    1
+    >>> Path("mined.csv").read_text().splitlines()[1]
+    "1,a,likes,'=c,0.25,,1.5,a likes =c"
+    """
+    path = Path(path)
+    check_file(path, for_spreadsheets=for_spreadsheets)
+    rows = [asdict(fact) for fact in facts]
+    found = 0
+    for row in rows if path.suffix in SEPARATORS else ():
+        for column in TEXTS:
+            safe = for_spreadsheet(row[column])
+            found += safe != row[column]
+            row[column] = safe if for_spreadsheets else row[column]
+    with replacing(path) as aside:
+        if path.suffix == ".parquet":
+            kinds = {
+                "rank": pa.int64(),
+                "plausibility": pa.float64(),
+                "probability": pa.float64(),
+                "score": pa.float64(),
+            }
+            schema = pa.schema([(column, kinds.get(column, pa.string())) for column in COLUMNS])
+            with aside.open("wb") as table:
+                pq.write_table(pa.Table.from_pylist(rows, schema=schema), table, compression="zstd")
+            return found
+        with aside.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, COLUMNS, delimiter=SEPARATORS[path.suffix], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    return found
+
+
+class FoundFacts(NamedTuple):
+    """Facts as columns, best first: what orders them, log plausibility, score, and ids (n, 3).
+
+    The order is that of the probability, or of log plausibility where there is none.
+    """
+
+    order: Tensor
+    value: Tensor
+    score: Tensor
+    fact: Tensor
+
+    def best(self, n: int) -> FoundFacts:
+        """The first n by order; equals by value."""
+        places = self.value.argsort(descending=True, stable=True)
+        return self.at(places[self.order[places].argsort(descending=True, stable=True)][:n])
+
+    def at(self, places: Tensor) -> FoundFacts:
+        """The facts at these places."""
+        return FoundFacts(*(column[places] for column in self))
+
+    def with_more(self, more: FoundFacts) -> FoundFacts:
+        """Both, in no order."""
+        return FoundFacts(*(torch.cat(pair) for pair in zip(self, more, strict=True)))
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A relation and some heads, small enough to be scored against all entities at once; most room first."""
+
+    r: int
+    heads: Ids
+    log_room: Reals
+    log_back: float
+
+
+def mine(
+    predictor: Predictor,
+    *,
+    relation: str | None = None,
+    n: int = 100,
+    min_probability: float = 0.0,
+    track: Track = silent,
+) -> Iterator[MinedFact]:
+    """The n most probable missing facts of a relation, or of all relations, best first.
+
+    Without a calibration the most plausible ones. Every entity may be a head. It is linked to itself only by relations
+    that do so in train, and of the two directions of a symmetric relation the better one is shown. `min_probability`
+    leaves out facts with a smaller probability; without a calibration, with a smaller plausibility.
+
+    >>> from conjoin.graph.graph import Graph
+    >>> from conjoin.model.model import Model
+    >>> facts = [("France", "borders", "Spain"), ("Spain", "borders", "Portugal"), ("Spain", "borders", "France")]
+    >>> graph = Graph.from_triples(facts)
+    >>> [fact.label for fact in mine(Predictor(Model("complex", 3, 1, rank=4), graph), n=1)]
+    ['France borders Portugal']
+    """
+    if n < 1:
+        raise UsageError(f"n = {n} is too small: mine for at least one fact")
+    if not 0 <= min_probability <= 1:
+        raise UsageError(f"min_probability = {min_probability} is not between 0 and 1")
+    relations = predictor.graph.relations
+    wanted = range(len(relations.names)) if relation is None else [relations.find(relation)]
+    for fact in _named(predictor, MiningSearch(predictor).best(wanted, n, track=track)):
+        if (fact.plausibility if fact.probability is None else fact.probability) >= min_probability:
+            yield fact
+
+
+class MiningSearch:
+    """What is known of a graph before facts are mined; good for any number of searches.
+
+    Heads are scored in blocks, those with most room first: no fact is more plausible than its head has room, so blocks
+    with less room than the n-th best fact are passed over.
+
+    >>> from conjoin.graph.graph import Graph
+    >>> from conjoin.model.model import Model
+    >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
+    >>> MiningSearch(Predictor(Model("complex", 3, 1, rank=4), graph)).best([0], 2).fact.shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(self, predictor: Predictor) -> None:
+        self.predictor, graph = predictor, predictor.graph
+        self._rooms = TailCompleteness(graph)
+        mirrors = find_mirrors(graph)
+        self._symmetric = torch.zeros(graph.n_relations, dtype=torch.bool, device=predictor.model.device)
+        self._symmetric[torch.from_numpy(mirrors.relation[mirrors.relation == mirrors.other])] = True
+
+    def best(self, wanted: Sequence[int], n: int, *, track: Track = silent) -> FoundFacts:
+        """The n best missing facts of some relations."""
+        blocks = [block for r in wanted for block in _blocks(self.predictor, self._rooms, r)]
+        blocks.sort(key=lambda block: (-_order(self.predictor, block.r, block.log_room)[0], -block.log_room[0]))
+        # Every pair of a symmetric relation can come twice.
+        keep = 2 * n if bool(self._symmetric.any()) else n
+        found = _nothing(self.predictor)
+        for block in track(blocks, "mine", len(blocks)):
+            floor = _floor(self.predictor, block.r, found) if len(found.value) == keep else -np.inf
+            if block.log_room[0] > floor:
+                found = found.with_more(_above(self.predictor, block, floor, keep)).best(keep)
+        return _once(found, self._symmetric).best(n)
+
+
+def _order(predictor: Predictor, r: int, values: Reals) -> Reals:
+    """Probabilities, or the values themselves where there is no curve."""
+    curve = predictor.calibration.mined_curve(r) if predictor.calibration else None
+    return values if curve is None else np.asarray(curve(values), np.float64)
+
+
+def _floor(predictor: Predictor, r: int, found: FoundFacts) -> float:
+    """A value that facts of a relation have to exceed in order to come before the last one found."""
+    curve = predictor.calibration.mined_curve(r) if predictor.calibration else None
+    value = float(found.value[-1])
+    if curve is None:
+        return value
+    less, not_more = curve.reach(float(found.order[-1]))
+    return min(max(value, less), not_more)
+
+
+def _blocks(predictor: Predictor, rooms: TailCompleteness, r: int) -> Iterator[_Block]:
+    """The heads of a relation, those with most room first."""
+    graph = predictor.graph
+    if not (graph.train[:, 1] == r).any():
+        return
+    room = rooms.of(r)
+    heads = np.flatnonzero(room > HOPELESS)
+    heads = heads[np.argsort(-room[heads], kind="stable")]
+    log_room, log_back = np.log(room[heads]), float(np.log(rooms.back[r]))
+    size = min(BLOCK, predictor.model.entities.questions_at_once())
+    if predictor.model.device.type == "cpu":
+        size = min(size, max(1, CPU_SCORES // graph.n_entities))
+    for start in range(0, len(heads), size):
+        part = slice(start, start + size)
+        yield _Block(r, heads[part], log_room[part], log_back)
+
+
+@torch.no_grad()
+def _above(predictor: Predictor, block: _Block, floor: float, keep: int) -> FoundFacts:
+    """The facts of a block whose value is above the floor, at most `keep`.
+
+    A value is score - log Σ exp scores + log room, less where the reverse is known: a floor for values is a floor for
+    scores that differs by head.
+    """
+    graph, model = predictor.graph, predictor.model
+    heads = torch.from_numpy(block.heads).to(model.device)
+    relations = np.full_like(block.heads, block.r)
+    scores = model.scores(heads, torch.full_like(heads, block.r))
+    question, tail = graph.known.pairs(block.heads, relations)
+    scores[torch.from_numpy(question).to(model.device), torch.from_numpy(tail).to(model.device)] = -torch.inf
+    never = torch.from_numpy(graph.never_itself(block.heads, relations)).to(model.device)
+    scores[never, heads[never]] = -torch.inf
+    total = torch.logsumexp(scores, dim=1)
+    if bool(torch.isnan(total).any() | (total == torch.inf).any()):
+        raise diverged()
+    offset = torch.from_numpy(block.log_room).to(scores) - total
+    reversed_ = graph.known.pairs(block.heads, relations + graph.n_relations)
+    known_back = tuple(torch.from_numpy(ids).to(model.device) for ids in reversed_)
+    unchanged = scores[known_back]
+    scores[known_back] += block.log_back
+    row, tails = (scores > (floor - offset)[:, None]).nonzero(as_tuple=True)
+    value = scores[row, tails] + offset[row]
+    scores[known_back] = unchanged
+    fact = torch.stack([heads[row], torch.full_like(row, block.r), tails], dim=1)
+    order = torch.from_numpy(_order(predictor, block.r, value.double().cpu().numpy())).to(model.device)
+    found = FoundFacts(order, value, scores[row, tails], fact)
+    return found if len(row) <= keep else found.at(torch.topk(value, keep).indices)
+
+
+def _nothing(predictor: Predictor) -> FoundFacts:
+    empty = predictor.model.relations.new_empty(0)
+    return FoundFacts(empty.double(), empty, empty, torch.empty(0, 3, dtype=torch.long, device=empty.device))
+
+
+def _once(found: FoundFacts, symmetric: Tensor) -> FoundFacts:
+    """Without the lesser of two facts that are each other's reverse, where the relation is symmetric."""
+    kept: list[int] = []
+    seen: set[tuple[int, int, int]] = set()
+    for place, (h, r, t) in enumerate(found.fact.tolist()):
+        turned = (t, r, h) if bool(symmetric[r]) else None
+        if turned not in seen:
+            seen.add((h, r, t))
+            kept.append(place)
+    chosen = torch.tensor(kept, dtype=torch.long, device=symmetric.device)
+    return found.at(chosen)
+
+
+def _named(predictor: Predictor, found: FoundFacts) -> Iterator[MinedFact]:
+    graph = predictor.graph
+    facts, scores = found.fact.cpu().numpy(), found.score.double().cpu().numpy()
+    values = found.value.double().cpu().numpy()
+    calibrated = predictor.calibration is not None and predictor.calibration.mined is not None
+    probabilities = found.order.tolist() if calibrated else [None] * len(values)
+    plausibilities = np.exp(values).tolist()
+    for rank, (fact, score, probability, plausibility) in enumerate(
+        zip(facts.tolist(), scores.tolist(), probabilities, plausibilities, strict=True), start=1
+    ):
+        yield MinedFact(*graph.names(*fact), score, probability, rank, plausibility, graph.label(*fact))

@@ -1,0 +1,1 @@
+"""Run folders: settings, training to the end, files, export and import."""

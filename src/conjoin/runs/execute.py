@@ -1,0 +1,383 @@
+"""Do a run: finished runs are returned, half-done ones continue, others start."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from conjoin import __version__
+from conjoin.errors import Diverged, RunError, Stopped, StorageError
+from conjoin.evaluation.rank import rank
+from conjoin.evaluation.ranks import Ranks
+from conjoin.graph.graph import HELD_OUT, Graph
+from conjoin.io.formats import AnyPath
+from conjoin.io.graph_store import save_graph
+from conjoin.model.model import Model
+from conjoin.runs.folder import RunFolder
+from conjoin.runs.run import Run
+from conjoin.runtime.atomic_files import sha256_of
+from conjoin.runtime.device import describe, peak_bytes, reset_peak, usable_device
+from conjoin.runtime.distributed import current
+from conjoin.runtime.progress import Track, never, silent, stoppable
+from conjoin.training.checkpoint import load_checkpoint, save_checkpoint, save_model, saved_place
+from conjoin.training.loop import Epoch, Training, train
+
+T = TypeVar("T")
+WRITING = 0.1
+"""Share of the time that writing checkpoints may take."""
+WARM_UP = 1
+"""Epochs left out of the median time: the first one pays for loading kernels."""
+EVENTS = "events"
+"""Where a checkpoint keeps the checksum of the events that led to it."""
+
+
+def unwatched(_: Epoch) -> None:
+    """The default of `watch`: nobody looks."""
+
+
+def warn(sentence: str) -> None:
+    """The default of `note`: a warning of Python's."""
+    warnings.warn(sentence, stacklevel=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionOptions:
+    """How a run is carried out. Nothing here changes its numbers.
+
+    A checkpoint is written after every epoch, unless writing would take more than a tenth of the time: then as often
+    as a tenth of the time allows. `checkpoint_epochs` or `checkpoint_minutes` above 0 say otherwise: after so many
+    epochs, or whenever so much time has passed. `stop` is asked between steps (by several processes a few times a
+    second); once it says so, a checkpoint is written and the run ends with `Stopped`. `watch` sees every epoch as it
+    ends, `note` gets sentences for the person; `command` is kept in run.json. Without `keep_model` only settings,
+    events, ranks and result stay: enough for every table, nothing to ask. Runs that answer the same questions can keep
+    them once, in the folder `questions`.
+
+    >>> from conjoin.training.recipe import Recipe
+    >>> seen = []
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")])
+    >>> run = Run.of(graph, "complex", rank=4, recipe=Recipe(epochs=2))
+    >>> options = ExecutionOptions(watch=lambda epoch: seen.append(epoch.number))
+    >>> folder = execute(run, graph, "runs/watched", conduct=options)
+    >>> seen
+    [1, 2]
+    """
+
+    device: str = "cpu"
+    checkpoint_epochs: int = 0
+    checkpoint_minutes: float = 0.0
+    command: str | None = None
+    keep_model: bool = True
+    questions: AnyPath | None = None
+    track: Track = silent
+    stop: Callable[[], bool] = never
+    watch: Callable[[Epoch], None] = unwatched
+    note: Callable[[str], None] = warn
+
+
+QUIETLY = ExecutionOptions()
+
+
+@torch.inference_mode(mode=False)
+def execute(
+    run: Run,
+    graph: Graph,
+    folder: AnyPath,
+    *,
+    conduct: ExecutionOptions = QUIETLY,
+    resume: bool = True,
+    initial: Mapping[str, Tensor] | None = None,
+) -> RunFolder:
+    """Bring the run to its end in `folder` and return it. A run with an origin starts from the `initial` weights.
+
+    A finished run is not repeated. A half-done one goes on from its checkpoint; without `resume` it is refused.
+    `conduct` says on which device, how often checkpoints are written and who watches: no part of the run's identity.
+    Where several processes share the run, all of them call this and the first one writes the folder. `initial` holds
+    `entities.weight` (n_entities, 2·rank) and `relations` (2·n_relations, reals), as `Model.state_dict` does. What is
+    returned has the `path`, the `result` of a finished run, its `events`, an entry for each epoch, and `ranks("test")`.
+
+    >>> from conjoin.training.recipe import Recipe
+    >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
+    >>> run = Run.of(graph, "complex", rank=4, recipe=Recipe(epochs=2))
+    >>> folder = execute(run, graph, "runs/tiny")
+    >>> folder.result["epochs"], len(folder.events), folder.ranks("test").mrr() == folder.result["test"]["mrr"]
+    (2, 2, True)
+    """
+    kept = RunFolder(Path(folder))
+    if run.checksum != graph.checksum:
+        raise RunError(f"the run is about another graph than {graph.name}: their checksums differ")
+    mesh = current()
+    if mesh.agreed(_is_done(run, kept)):
+        if mesh.is_first:
+            kept.clear()
+        return kept
+    with kept.locked() if mesh.is_first else nullcontext():
+        if mesh.agreed(_is_done(run, kept)):
+            return kept
+        if kept.half_done and not resume:
+            raise RunError(
+                f"{kept.path} holds a half-done run: resume=True (--resume) continues it, or name another folder"
+            )
+        if bool(run.origin) != (initial is not None):
+            raise RunError("initial weights belong to a run with an origin, and such a run needs them")
+        conduct = replace(conduct, track=_stoppable(conduct))
+        with _told(kept, "goes on from there"):
+            training = _begin(run, graph, kept, conduct, initial)
+            _epochs(training, kept, conduct)
+        with _told(kept, "has all epochs and ranks from the start"):
+            measured = _measure(training, run, kept, conduct)
+            peak = int(mesh.most(peak_bytes(training.model.device)))
+            if mesh.is_first:
+                kept.finish({**measured, **_costs(training, kept, peak)})
+            mesh.agreed(0)
+    return kept
+
+
+@contextmanager
+def _told(kept: RunFolder, resumed: str) -> Iterator[None]:
+    """Say what an end before the end means for the run, and what it does when it is resumed."""
+    try:
+        yield
+    except Diverged as error:
+        raise Diverged(f"{error} {_last_good(kept)}") from error
+    except Stopped as stopped:
+        raise Stopped(f"{kept.path}: {stopped}; the same call, or command with --resume, {resumed}") from stopped
+    except OSError as error:
+        if not kept.path.is_dir():
+            raise StorageError(f"{kept.path} is gone, and the run in it: the same command begins it again") from error
+        raise StorageError(
+            f"{kept.path} cannot be written to ({error.strerror or error}). What it held before is intact: "
+            "once it can be written to, the same call, or command with --resume, goes on"
+        ) from error
+
+
+def _stoppable(conduct: ExecutionOptions) -> Track:
+    """Work that `conduct.stop` ends between two steps; several processes end at the same one."""
+    mesh = current()
+    if mesh.count == 1:
+        return stoppable(conduct.track, conduct.stop)
+
+    def watched(steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
+        return stoppable(conduct.track, mesh.agreeing(conduct.stop))(steps, what, total)
+
+    return watched
+
+
+def _last_good(kept: RunFolder) -> str:
+    """Which checkpoint a diverged run leaves."""
+    shards = _newest_shards(kept)
+    if shards is not None:
+        from conjoin.training.checkpoint_distributed import shards_place
+
+        return f"The last good checkpoint, of epoch {shards_place(shards)[0]}, is {shards}."
+    if not kept.checkpoint_file.exists():
+        return "There is no checkpoint: no epoch had ended well."
+    return f"The last good checkpoint, of epoch {saved_place(kept.checkpoint_file)[0]}, is {kept.checkpoint_file}."
+
+
+def _is_done(run: Run, kept: RunFolder) -> bool:
+    """Has this very run been finished there? Nothing is written to find out, not even a lock."""
+    if not kept.exists and not kept.finished:
+        return False
+    if kept.run.id != run.id:
+        way = f"; to go on from it with this graph: its weights as initial (--from {kept.path})"
+        go_on = "" if kept.run.checksum == run.checksum else way
+        raise RunError(
+            f"{kept.path} belongs to other settings ({_difference(kept.run, run)}): choose another folder{go_on}"
+        )
+    return kept.finished
+
+
+def _begin(
+    run: Run, graph: Graph, kept: RunFolder, conduct: ExecutionOptions, initial: Mapping[str, Tensor] | None
+) -> Training:
+    reset_peak(usable_device(conduct.device))
+    model = Model(
+        run.form,
+        graph.n_entities,
+        graph.n_relations,
+        rank=run.rank,
+        seed=run.seed,
+        scale=run.recipe.initial_scale,
+        device=conduct.device,
+    )
+    if initial is not None:
+        model.load_state_dict(initial)
+    training = train(model, graph, run.recipe, seed=run.seed, track=conduct.track)
+    environment = {"conjoin": __version__, "path": training.step.path, **describe(model.device)}
+    mesh = current()
+    if mesh.count > 1:
+        environment |= {"processes": mesh.count, "replicas": mesh.replicas}
+    if mesh.is_first:
+        kept.tidy()
+        if changed := kept.other_means(environment):
+            conduct.note(changed)
+        kept.begin(run, environment, conduct.command)
+        if conduct.keep_model:
+            save_graph(graph, kept.graph_folder)
+    words = _go_on(training, kept)
+    if mesh.is_first:
+        kept.keep_events_until(training.progress.epoch, expected=words.get(EVENTS))
+    return training
+
+
+def _go_on(training: Training, kept: RunFolder) -> Mapping[str, Any]:
+    """Load the later of the checkpoints that a plain process and several ones may have left; what is said there."""
+    shards, file = _newest_shards(kept), kept.checkpoint_file
+    if shards is not None:
+        from conjoin.training.checkpoint_distributed import load_shards, shards_place
+
+        if not file.exists() or saved_place(file) < shards_place(shards):
+            return load_shards(shards, training)
+    return load_checkpoint(file, training) if file.exists() else {}
+
+
+def _newest_shards(kept: RunFolder) -> Path | None:
+    if not kept.shards_folder.is_dir():
+        return None
+    from conjoin.training.checkpoint_distributed import newest_shards
+
+    return newest_shards(kept.shards_folder)
+
+
+def _save(training: Training, kept: RunFolder) -> None:
+    words = {EVENTS: sha256_of(kept.events_file)} if current().is_first and kept.events_file.exists() else None
+    if current().count > 1:
+        from conjoin.training.checkpoint_distributed import save_shards
+
+        save_shards(kept.shards_folder, training, words=words)
+        if current().is_first:
+            kept.checkpoint_file.unlink(missing_ok=True)
+    else:
+        save_checkpoint(kept.checkpoint_file, training, words=words)
+        shutil.rmtree(kept.shards_folder, ignore_errors=True)
+
+
+class _Checkpoints:
+    """When the next one is due, and the writing of it."""
+
+    def __init__(self, training: Training, kept: RunFolder, conduct: ExecutionOptions) -> None:
+        self.training, self.kept, self.conduct = training, kept, conduct
+        self.cost, self.saved = 0.0, time.monotonic()
+
+    def after(self, epoch: Epoch) -> None:
+        by_count, minutes = self.conduct.checkpoint_epochs, self.conduct.checkpoint_minutes
+        passed = time.monotonic() - self.saved
+        if by_count or minutes:
+            due = bool(by_count and epoch.number % by_count == 0) or bool(minutes and passed >= 60 * minutes)
+        else:
+            due = passed >= (1 / WRITING - 1) * self.cost
+        if current().agreed(due):
+            self.write()
+
+    def write(self) -> None:
+        """Only weights that can be used: a checkpoint never takes the place of a better one."""
+        broken = not all(_finite(tensor) for tensor in self.training.model.state_dict().values())
+        if current().most(broken):
+            recipe, number = self.training.recipe, self.training.progress.epoch
+            raise Diverged(
+                f"a weight is not finite after epoch {number}: the model has diverged. "
+                f"Likely cause: lr = {recipe.lr} is too large for this data; try a tenth of it, or a larger n3."
+            )
+        start = time.monotonic()
+        _save(self.training, self.kept)
+        self.saved = time.monotonic()
+        self.cost = self.saved - start
+
+
+def _finite(tensor: Tensor) -> bool:
+    """Whether all numbers are; the extremes tell, and need no second table."""
+    return not tensor.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(tensor))).all())
+
+
+def _epochs(training: Training, kept: RunFolder, conduct: ExecutionOptions) -> None:
+    checkpoints, mesh = _Checkpoints(training, kept, conduct), current()
+    try:
+        for epoch in training:
+            if mesh.is_first:
+                kept.append(event(epoch))
+            checkpoints.after(epoch)
+            conduct.watch(epoch)
+        checkpoints.write()
+    except Stopped:
+        checkpoints.write()
+        raise
+
+
+def event(epoch: Epoch) -> dict[str, Any]:
+    """One line of events.jsonl."""
+    line = {"epoch": epoch.number, "loss": epoch.loss, "penalty": epoch.penalty, "seconds": epoch.seconds}
+    return line if epoch.valid is None else {**line, "valid": finite(epoch.valid), "best": epoch.best}
+
+
+def _measure(training: Training, run: Run, kept: RunFolder, conduct: ExecutionOptions) -> dict[str, Any]:
+    """Keep and rank the last and the best weights; keep the ranks of those that the run reports."""
+    model, progress = training.model, training.progress
+    versions = {"last": (progress.epoch, model.state_dict())}
+    if progress.best_epoch:
+        versions["best"] = (progress.best_epoch, training.best_weights)
+    ranked: dict[int, dict[str, Ranks]] = {}
+    for name, (epoch, weights) in versions.items():
+        if conduct.keep_model:
+            words = {"run": run.id, "form": run.form, "rank": run.rank, "epoch": epoch}
+            save_model(kept.weights_file(name), model, weights, words)
+        if epoch not in ranked:
+            model.load_state_dict(weights)
+            ranked[epoch] = {split: rank(model, training.graph, split, track=conduct.track) for split in HELD_OUT}
+    measured = {
+        name: {"epoch": epoch, **{split: finite(ranks.metrics()) for split, ranks in ranked[epoch].items()}}
+        for name, (epoch, _) in versions.items()
+    }
+    shared = conduct.questions
+    for split, ranks in ranked[versions[run.weights][0]].items():
+        questions = shared and Path(shared) / f"questions-{split}-{run.checksum[:8]}.parquet"
+        if current().is_first:
+            ranks.write(kept.ranks_file(split), questions=questions)
+    reported = measured[run.weights]
+    return {
+        "weights": run.weights,
+        "valid": reported["valid"],
+        "test": reported["test"],
+        "last": measured["last"],
+        "best": measured.get("best"),
+    }
+
+
+def _costs(training: Training, kept: RunFolder, peak: int) -> dict[str, Any]:
+    seconds = [entry["seconds"] for entry in kept.events]
+    model = training.model
+    return {
+        "epochs": training.progress.epoch,
+        "seconds_per_epoch": statistics.median(seconds[WARM_UP:] or seconds) if seconds else None,
+        "seconds_last_epoch": seconds[-1] if seconds else None,
+        "seconds_total": math.fsum(seconds),
+        "parameters": model.n_parameters,
+        "relation_parameters": model.n_relation_parameters,
+        "relation_bytes": model.n_relation_parameters * model.relations.element_size(),
+        "peak_bytes": peak,
+    }
+
+
+def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Metrics for JSON: what an empty split cannot have is null."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+
+
+def _difference(old: Run, new: Run) -> str:
+    before, after = ({**run.to_json(), **run.to_json()["recipe"]} for run in (old, new))
+    changed = [key for key in after if key not in ("recipe", "data", "checksum") and before[key] != after[key]]
+    told = [(key, *("nothing" if run[key] == "" else run[key] for run in (before, after))) for key in changed]
+    words = [f"{key} is {there} there and {now} now" for key, there, now in told]
+    if old.checksum != new.checksum:
+        words.insert(0, f"its graph {old.data!r} is not this {new.data!r}: their checksums differ")
+    return "; ".join(words)

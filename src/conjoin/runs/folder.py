@@ -1,0 +1,307 @@
+"""A run folder: the truth about a run. Measuring writes it, reporting reads it. Does not import torch.
+
+run.json            everything that determines the numbers, the data's checksum, versions (also earlier ones)
+events.jsonl        one line per epoch: loss, penalty, seconds, validation
+checkpoint.safetensors   while the run is under way; checkpoint/ where several processes share it
+model.safetensors   last weights;  best.safetensors  best on valid, where validated
+graph/              vocabularies and triples, so that the folder needs no other file
+ranks-test.parquet  per question: head, relation, tail, direction, better, tied, candidates
+result.json         written last and atomically: the run is done
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conjoin.errors import RunError, UsageError
+from conjoin.evaluation.ranks import Ranks
+from conjoin.graph.graph import HELD_OUT
+from conjoin.runs.run import Run
+from conjoin.runtime import file_limits
+from conjoin.runtime.atomic_files import (
+    making,
+    parse_json,
+    read_limited,
+    read_sealed,
+    replacing,
+    sha256_of,
+    write_sealed,
+)
+from conjoin.runtime.file_locks import taken
+
+COSTS = ("epochs", "parameters", "relation_parameters", "relation_bytes", "peak_bytes")
+MEANS = ("threads", "processes", "replicas", "torch", "device", "name", "path")
+"""What decides about the last bits of a sum, as run.json tells it."""
+SECONDS = ("seconds_per_epoch", "seconds_last_epoch", "seconds_total")
+
+
+class _Result(dict[str, Any]):
+    """What was measured; asking for a part that is not there says so."""
+
+    def __missing__(self, part: str) -> Any:
+        raise RunError(f"the result of this run lacks {part!r}: delete its folder and run again")
+
+
+def _is_result(found: dict[str, Any]) -> bool:
+    """Is every part that is there of the right kind? A good checksum does not say so: anyone can write one."""
+    versions = [found, *(found[name] for name in ("last", "best") if found.get(name) is not None)]
+    if not all(isinstance(version, dict) for version in versions):
+        return False
+    splits = [version[split] for version in versions for split in HELD_OUT if split in version]
+    files = found.get("files")
+    if not isinstance(files, dict) or not all(isinstance(split, dict) for split in splits):
+        return False
+    numbers = [value for split in splits for value in split.values()]
+    numbers += [found[name] for name in (*COSTS, *SECONDS) if name in found]
+    return all(type(checksum) is str for checksum in files.values()) and all(
+        value is None or type(value) in (int, float) for value in numbers
+    )
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths and contents of one run; it stands for its path wherever one is asked for."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @property
+    def settings_file(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def events_file(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def checkpoint_file(self) -> Path:
+        return self.path / "checkpoint.safetensors"
+
+    @property
+    def shards_folder(self) -> Path:
+        return self.path / "checkpoint"
+
+    @property
+    def half_done(self) -> bool:
+        """Is there a checkpoint to go on from?"""
+        return self.checkpoint_file.exists() or self.shards_folder.is_dir()
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the process that works on the folder; see `conjoin.runtime.file_locks`."""
+        return self.path / ".lock"
+
+    @property
+    def result_file(self) -> Path:
+        return self.path / "result.json"
+
+    @property
+    def graph_folder(self) -> Path:
+        return self.path / "graph"
+
+    def weights_file(self, weights: str) -> Path:
+        return self.path / ("best.safetensors" if weights == "best" else "model.safetensors")
+
+    def ranks_file(self, split: str) -> Path:
+        return self.path / f"ranks-{split}.parquet"
+
+    @property
+    def exists(self) -> bool:
+        return self.settings_file.exists()
+
+    @property
+    def finished(self) -> bool:
+        return self.result_file.exists()
+
+    @property
+    def run(self) -> Run:
+        """The settings that this folder belongs to."""
+        if not self.exists:
+            raise RunError(f"{self.path} is not a run folder: it has no run.json")
+        settings = read_sealed(self.settings_file)
+        try:
+            return Run.from_json(settings.get("run", {}))
+        except UsageError as error:
+            raise RunError(f"{self.settings_file} cannot be used: {error}") from error
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What was measured; only finished runs have it."""
+        if not self.finished:
+            raise self.unfinished()
+        found = read_sealed(self.result_file)
+        if not _is_result(found):
+            raise RunError(f"{self.result_file} does not hold what a run measures: delete the folder and run again")
+        return _Result(found)
+
+    def unfinished(self) -> RunError:
+        """The error for a run that is asked before its end."""
+        return RunError(
+            f"{self.path} is not finished: continue it with conjoin.execute (conjoin train … -o {self.path} --resume)"
+        )
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """One entry per epoch. A last line cut short by a crash is left out; any other flaw is an error."""
+        if self.events_file.exists() and self.finished:
+            self.verify(self.events_file)
+        lines = self._event_lines()
+        try:
+            events: list[dict[str, Any]] = [parse_json(line) for line in lines]
+            in_order = [event["epoch"] for event in events] == list(range(1, len(events) + 1))
+        except (ValueError, TypeError, KeyError):
+            in_order = False
+        if not in_order:
+            raise RunError(f"{self.events_file} is damaged: it is not one line per epoch; delete the folder, run again")
+        return events
+
+    def _event_lines(self) -> list[bytes]:
+        """The whole lines of the file; none where there is no file."""
+        try:
+            content = read_limited(self.events_file, file_limits.LARGE_RECORD)
+            if content.count(b"\n") > file_limits.EVENTS or content.count(b",") > file_limits.VALUES:
+                raise RunError(
+                    f"{self.events_file} is damaged: it has more than {file_limits.EVENTS:,} lines or "
+                    f"{file_limits.VALUES:,} values; delete the folder, run again"
+                )
+            return content.split(b"\n")[:-1]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise RunError(f"{self.events_file} cannot be read: {error.strerror or error}") from error
+
+    def verify(self, file: Path) -> None:
+        """Refuse a file whose bytes are not those that were measured."""
+        expected = self.result["files"].get(file.name)
+        try:
+            found = sha256_of(file)
+        except OSError as error:
+            raise RunError(f"{file} cannot be read: {error.strerror or error}") from error
+        if found != expected:
+            raise RunError(
+                f"{file} is damaged: its checksum is not the one in {self.result_file.name}; "
+                "delete the folder and run again"
+            )
+
+    def ranks(self, split: str = "test") -> Ranks:
+        """Per-question standings that were kept."""
+        self.verify(self.ranks_file(split))
+        return Ranks.read(self.ranks_file(split))
+
+    def begin(self, run: Run, environment: dict[str, Any], command: str | None) -> None:
+        """Claim the folder for a run. One that goes on elsewhere keeps what it was on before, too, each once."""
+        told = {"id": run.id, "run": run.to_json(), "environment": environment, "command": command}
+        before = read_sealed(self.settings_file) if self.half_done and self.exists else told
+        places: Any = before.get("earlier", [])
+        if not isinstance(places, list) or not isinstance(last := before.get("environment"), dict):
+            raise RunError(f"{self.settings_file} does not tell where its run was begun: delete the folder, run again")
+        others = [each for each in (*places, last) if each != environment]
+        earlier = [each for place, each in enumerate(others) if each not in others[:place]]
+        write_sealed(self.settings_file, {**told, "earlier": earlier} if earlier else told)
+
+    def other_means(self, environment: Mapping[str, Any]) -> str:
+        """A sentence about a half-done run that goes on by other means than it was begun with; empty for all others."""
+        if not (self.half_done and self.exists):
+            return ""
+        before = read_sealed(self.settings_file).get("environment")
+        if not isinstance(before, dict):
+            return ""
+        pairs = [(name, before.get(name, 1), environment.get(name, 1)) for name in MEANS]
+        changed = "; ".join(f"{name} was {old} and is {new}" for name, old, new in pairs if old != new)
+        return changed and (
+            f"{self.path} goes on by other means than it was begun with ({changed}). "
+            "Its bits may differ from those of a run that was not interrupted."
+        )
+
+    def append(self, event: dict[str, Any]) -> None:
+        """Add one epoch's event, on the disk before any checkpoint that counts on it."""
+        left = (json.dumps(event, sort_keys=True, allow_nan=False) + "\n").encode()
+        with self.events_file.open("ab", buffering=0) as stream:  # a buffer would be written again after an error
+            start = stream.seek(0, os.SEEK_END)
+            try:
+                while left:
+                    left = left[stream.write(left) :]
+                os.fsync(stream.fileno())
+            except OSError:
+                with suppress(OSError):
+                    stream.truncate(start)
+                raise
+
+    def keep_events_until(self, epoch: int, *, expected: str | None = None) -> None:
+        """Forget the events of epochs that will be run again; refuse others than those of the `expected` checksum."""
+        lines = self._event_lines()
+        kept = b"".join(line + b"\n" for line in lines[:epoch])
+        if len(lines) < epoch or (expected is not None and hashlib.sha256(kept).hexdigest() != expected):
+            raise RunError(
+                f"{self.events_file} is damaged: it lacks epochs that the checkpoint has, or they were changed; "
+                "delete the folder, run again"
+            )
+        with replacing(self.events_file) as aside:
+            aside.write_bytes(kept)
+        _ = self.events
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Write the result with the checksums of the files it rests on, then drop the checkpoint."""
+        kept = [*self.path.glob("*.safetensors"), *self.path.glob("ranks-*.parquet"), self.events_file]
+        checksums = {path.name: sha256_of(path) for path in kept if path != self.checkpoint_file and path.exists()}
+        write_sealed(self.result_file, {**result, "files": checksums})
+        self.drop_checkpoints_if_finished()
+
+    def clear(self) -> None:
+        """Remove the checkpoints of a finished run, which a kill right after result.json leaves behind.
+
+        Does nothing where there are none, where the folder cannot be written to and where another process works on it.
+        """
+        if self.finished and self.half_done:
+            with suppress(RunError), self.locked():
+                pass
+
+    def drop_checkpoints_if_finished(self) -> None:
+        """Remove the checkpoints once a valid result.json is there. The caller holds the lock."""
+        if not (self.finished and self.half_done):
+            return
+        with suppress(RunError, OSError):
+            _ = self.result
+            self.checkpoint_file.unlink(missing_ok=True)
+            shutil.rmtree(self.shards_folder, ignore_errors=True)
+
+    def tidy(self) -> None:
+        """Remove what a killed process left half-written."""
+        for leftover in self.path.glob(".*.part"):
+            leftover.unlink()
+        for leftover in self.path.glob(f".{self.graph_folder.name}.*"):
+            shutil.rmtree(leftover)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process works on a folder; the lock dies with its process. An error leaves no lock alone."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(making(self.path))
+                held.enter_context(taken(self.lock_file))
+            except BlockingIOError as error:
+                raise RunError(
+                    f"another process is working on {self.path}: wait for it, or choose another folder"
+                ) from error
+            except OSError as error:
+                raise RunError(
+                    f"{self.path} cannot be written to ({error.strerror or error}): choose another folder"
+                ) from error
+            self.drop_checkpoints_if_finished()
+            try:
+                yield
+            except BaseException:
+                if [*self.path.glob("*")] == [self.lock_file]:
+                    with suppress(OSError):  # Windows keeps files that are open
+                        self.lock_file.unlink()
+                raise

@@ -1,0 +1,1 @@
+"""Services that every layer uses: devices, files, processes, signals, progress."""

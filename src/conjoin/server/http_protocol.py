@@ -1,0 +1,293 @@
+"""HTTP/1.1 on one connection. A timer runs in every phase, and no byte of a client starts it again."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from contextlib import suppress
+from typing import Any, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from conjoin.server.client_address import Clients
+from conjoin.server.connections import HEALTH_ONLY, Admission, Connections, Phase
+from conjoin.server.metrics import Metrics
+from conjoin.server.responses import encoded, problem
+from conjoin.server.settings import HEADERS, ServerSettings
+
+LARGEST_HEAD = 64 << 10
+"""Bytes of a request's first line and headers."""
+CHUNKS = 4_096
+"""Chunks of a body that comes in chunks. Parsing many short ones would hold up all other connections."""
+READ = 16 << 10
+"""Bytes that are read and parsed at once."""
+LINGER_SECONDS = 1.0
+"""A connection that is closed while the client sends stays open so long, or the client might not see the answer."""
+GRACE_SECONDS = 1.0
+"""The application answers a slow body with 408. Where it does not, the connection is cut so much later."""
+RESERVE_SECONDS = 5.0
+"""Time to send a head on a connection that may only ask for the health of the service."""
+SLOWEST = 32 << 10
+"""Bytes a second that a client must read of its answer."""
+MALFORMED = encoded(problem("this is not well-formed HTTP", "send an HTTP/1.1 request with one Host and one length"))
+LONG_HEAD = encoded(problem(f"the request has more than {HEADERS} header lines", "send fewer headers"))
+END_OF_HEAD = re.compile(rb"\n\r?\n")
+
+
+class _Transport:
+    """The connection's transport. `close` lets the client read the answer first; writes are counted."""
+
+    def __init__(self, real: asyncio.Transport, owner: TimedProtocol) -> None:
+        self._real, self._owner = real, owner
+        self.written = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def write(self, data: bytes) -> None:
+        if data:
+            self.written += len(data)
+            self._real.write(data)
+
+    def close(self) -> None:
+        self._owner.close_gently()
+
+    def is_closing(self) -> bool:
+        return self._owner.closing or self._real.is_closing()
+
+
+class _Parser(h11.Connection):
+    """h11 with a limit on the chunks of a body."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, LARGEST_HEAD)
+        self._chunks = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Data):
+            self._chunks += 1
+            if self._chunks > CHUNKS:
+                raise h11.RemoteProtocolError("too many chunks")
+        elif isinstance(event, h11.Request):
+            self._chunks = 0
+        return event
+
+
+class TimedProtocol(H11Protocol):
+    """uvicorn's protocol with a timer in every phase and a place among all connections.
+
+    The timer is set when a phase begins: waiting for a head, for a body, for the answer, for the client to read the
+    answer, for the next request, for the end of the connection.
+    """
+
+    settings: ServerSettings
+    clients: Clients
+    all: Connections
+    watch: Metrics
+
+    phase = Phase.HEAD
+    since = 0.0
+    closing = False
+    _who = ""
+    _timer: asyncio.TimerHandle | None = None
+    _timed: tuple[Phase, Any] | None = None
+    _head_seconds = 0.0
+    _reader: asyncio.TimerHandle | None = None
+    _taken_by_then = 0
+    _written_by_then = 0
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.conn = _Parser()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._real = transport
+        with suppress(AttributeError):  # asyncio's own transports read 256 KiB at once
+            transport.max_size = READ  # type: ignore[attr-defined]
+        with suppress(AttributeError, OSError):  # asyncio does this only for sockets that name their protocol
+            # Head and body of an answer are two writes: without this the second one waits 40 ms for the client's word.
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._bytes = _Transport(transport, self)
+        super().connection_made(cast(asyncio.Transport, self._bytes))
+        self._head_seconds = self.settings.sending_seconds
+        peer = self.client[0] if self.client else ""
+        self._who = self.clients.of_peer(peer)
+        self.since = self.loop.time()
+        admitted = self.all.admit(self, self._who, limited=not self.clients.is_proxy(peer))
+        self.watch.connected(len(self.all))
+        if admitted is not Admission.SERVED:
+            self.watch.crowded(admitted.value)
+        if admitted is Admission.REFUSED:
+            transport.abort()
+            return
+        if admitted is Admission.HEALTH_ONLY:
+            self.app_state = {**self.app_state, HEALTH_ONLY: True}
+            self._head_seconds = min(RESERVE_SECONDS, self._head_seconds)
+        self._update()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closing = True
+        for timer in (self._timer, self._reader):
+            if timer is not None:
+                timer.cancel()
+        self.all.leave(self, self._who)
+        self.watch.connected(len(self.all))
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def data_received(self, data: bytes) -> None:
+        if self.closing:  # read and thrown away, so that the client sees the answer and not a reset connection
+            return
+        if self.conn.their_state is h11.IDLE and self._is_long(self.conn.trailing_data[0] + data):
+            self._refuse(431, LONG_HEAD)
+            return
+        super().data_received(data)
+        self._update()
+
+    def eof_received(self) -> None:
+        """The transport closes itself once this returns and its buffer is empty."""
+        self.closing = True
+        self._update()
+
+    def on_response_complete(self) -> None:
+        if self.conn.their_state is h11.SEND_BODY:  # answered before the body came: nothing may follow it
+            self.close_gently()
+        super().on_response_complete()
+        self._update()
+
+    def shutdown(self) -> None:
+        if not self.closing:
+            super().shutdown()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._reader is None:
+            self._watch_reader(first=True)
+
+    def _watch_reader(self, *, first: bool = False) -> None:
+        """Cut a connection whose client reads less of its answer than it must. Runs while bytes wait for the client."""
+        seconds = self.settings.sending_seconds
+        taken, self._reader = self._taken(), None
+        if not first and self._unread() and taken - self._taken_by_then < SLOWEST * seconds:
+            self._cut()
+        elif self._unread():
+            self._taken_by_then = taken
+            self._reader = self.loop.call_later(seconds, self._watch_reader)
+
+    def make_room(self) -> None:
+        self.watch.evicted(self.phase.name.lower())
+        self._abort()
+
+    def close_gently(self) -> None:
+        """End the connection. What was written still goes out; what comes while the client reads it is thrown away."""
+        if self.closing:
+            return
+        # The body of a request, or another request, may be on its way. A socket that is closed with unread bytes in it
+        # resets the connection, and the client loses the answer.
+        awaited = self.conn.their_state is h11.SEND_BODY or bool(self.conn.trailing_data[0])
+        self.closing = True
+        if awaited and not self._real.is_closing():
+            self._real.write_eof()
+            self._real.resume_reading()
+        else:
+            self._real.close()
+        self._update()
+
+    def send_400_response(self, msg: str) -> None:
+        del msg
+        self._refuse(400, MALFORMED)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Upgrades are answered as plain requests. Two lines of log for each would be a way to fill the log."""
+
+    def _refuse(self, status: int, reason: bytes) -> None:
+        """Answer in the place of the application, where no answer has begun, and end the connection."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self._abort()
+            return
+        headers = [("content-type", "application/json"), ("content-length", str(len(reason))), ("connection", "close")]
+        for event in (h11.Response(status_code=status, headers=headers), h11.Data(reason), h11.EndOfMessage()):
+            self._bytes.write(self.conn.send(event) or b"")
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.closing = True
+        self._real.write_eof()
+        self._update()
+
+    def _is_long(self, head: bytes) -> bool:
+        end = END_OF_HEAD.search(head)
+        return head.count(b"\n", 0, end.start() if end else len(head)) > HEADERS
+
+    def _update(self) -> None:
+        """Start the timer of a phase that has begun."""
+        phase = self._current()
+        if self._timed is not None and self._timed[0] is phase and self._timed[1] is self.cycle:
+            return
+        self._timed = (phase, self.cycle)
+        self.phase, self.since = phase, self.loop.time()
+        limits = self.settings
+        self._start(
+            {
+                Phase.HEAD: self._head_seconds,
+                Phase.IDLE: limits.idle_seconds,
+                Phase.BODY: limits.sending_seconds + GRACE_SECONDS,
+                Phase.ANSWER: limits.seconds + limits.sending_seconds + GRACE_SECONDS,
+                Phase.CLOSING: LINGER_SECONDS,
+            }[phase]
+        )
+        if phase is Phase.CLOSING and self._reader is None:
+            self._watch_reader(first=True)
+
+    def _current(self) -> Phase:
+        if self.closing or self._real.is_closing():
+            return Phase.CLOSING
+        if self.conn.their_state is h11.SEND_BODY:
+            return Phase.BODY
+        if self.cycle is not None and not self.cycle.response_complete:
+            return Phase.ANSWER
+        return Phase.HEAD if self.cycle is None or self.conn.trailing_data[0] else Phase.IDLE
+
+    def _start(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._written_by_then = self._bytes.written
+        self._timer = self.loop.call_later(seconds, self._time_is_over)
+
+    def _unread(self) -> int:
+        """Bytes that the system has not taken yet, because the client does not read."""
+        return self._real.get_write_buffer_size()
+
+    def _taken(self) -> int:
+        return self._bytes.written - self._unread()
+
+    def _time_is_over(self) -> None:
+        # The application goes on writing, or `_watch_reader` has a clock of its own on the client that reads.
+        goes_on = self._reader is not None or self._bytes.written > self._written_by_then
+        if goes_on and self.phase in (Phase.ANSWER, Phase.CLOSING):
+            self._start(self.settings.sending_seconds)
+        elif self.phase in (Phase.HEAD, Phase.IDLE) and not self._unread():
+            self.watch.timed_out(self.phase.name.lower())
+            self.close_gently()
+        else:
+            self._cut()
+
+    def _cut(self) -> None:
+        if self.phase is not Phase.CLOSING or self._unread():
+            self.watch.timed_out(self.phase.name.lower())
+        self._abort()
+
+    def _abort(self) -> None:
+        self.closing = True
+        self._real.abort()
+
+
+def timed_protocol(
+    *, settings: ServerSettings, clients: Clients, connections: Connections, watch: Metrics
+) -> type[TimedProtocol]:
+    """The protocol of one service, whose connections share their limits."""
+    names = {"settings": settings, "clients": clients, "all": connections, "watch": watch}
+    return cast(type[TimedProtocol], type("ServiceProtocol", (TimedProtocol,), names))

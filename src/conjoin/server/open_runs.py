@@ -1,0 +1,236 @@
+"""The runs that are open, by name. A name is looked up in this list and nowhere else: it never becomes a path."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from functools import cached_property
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from conjoin.errors import RunError, did_you_mean
+from conjoin.graph.graph import Graph, Ids, Vocabulary
+from conjoin.predict.predictor import UNKNOWN, Predictor, open_run
+from conjoin.runs.calibration_curves import FILE, read_calibration
+from conjoin.runs.folder import RunFolder
+from conjoin.runs.open import reported_weights
+from conjoin.server.batch_predict import BatchQuery, encoded_together, named
+from conjoin.server.metrics import Metrics
+from conjoin.server.micro_batching import Batcher
+from conjoin.server.responses import ApiError, LargeReply, in_pieces
+from conjoin.server.settings import ServerSettings
+
+T = TypeVar("T")
+
+
+class OpenRun:
+    """One run, opened: its predictor, its batcher, and what is computed once and kept."""
+
+    def __init__(
+        self, name: str, folder: RunFolder, predictor: Predictor, *, weights: str, settings: ServerSettings
+    ) -> None:
+        self.name, self.folder, self.predictor, self.weights = name, folder, predictor, weights
+        self._settings = settings
+        self.batcher: Batcher[BatchQuery, bytes] = Batcher(self.answer)
+        self._watch = Metrics()
+        self._read: tuple[int, ...] | None = None
+        self._reading = threading.Lock()
+
+    @property
+    def graph(self) -> Graph:
+        return self.predictor.graph
+
+    def up_to_date(self) -> Predictor:
+        """The predictor with the calibration that the folder holds now: `conjoin calibrate` may write one at any time.
+
+        It does not change while a request uses it. Where the file is gone, damaged or of other weights, the last
+        calibration stays.
+        """
+        try:
+            found = (self.folder.path / FILE).stat()
+        except OSError:
+            return self.predictor
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if stamp != self._read:
+            with self._reading:
+                if stamp != self._read:
+                    self._read_calibration()
+                    self._read = stamp
+        return self.predictor
+
+    def _read_calibration(self) -> None:
+        try:
+            calibration = read_calibration(self.folder, self.graph, self.weights)
+        except RunError as error:
+            self._watch.failed(error)
+            return
+        if calibration is None:  # gone since, or of other weights
+            return
+        renewed = copy(self.predictor)
+        renewed.calibration = calibration
+        self.predictor = renewed
+
+    def is_calibrated(self) -> bool:
+        """Do answers carry a probability?"""
+        return self.up_to_date().calibration is not None
+
+    def answer(self, questions: list[BatchQuery]) -> list[bytes]:
+        """The answers to each question, as JSON."""
+        return encoded_together(self.up_to_date(), questions)
+
+    def observed_by(self, watch: Metrics) -> None:
+        """Start a batcher whose sizes and times are counted."""
+        self._watch = watch
+        sizes, seconds = watch.batches.labels(self.name), watch.scoring.labels(self.name)
+
+        def observe(questions: int, took: float) -> None:
+            sizes.observe(questions)
+            seconds.observe(took)
+
+        settings = self._settings
+        self.batcher = Batcher(
+            self.answer, window=settings.window, most=settings.batch, weight=attrgetter("k"), observe=observe
+        )
+
+    @cached_property
+    def degree(self) -> Ids:
+        """Training facts that mention each entity, shape (entities,)."""
+        return self.graph.degrees()
+
+    @cached_property
+    def by_degree(self) -> Ids:
+        """Entities, those with most facts first."""
+        return np.argsort(-self.degree, kind="stable").astype(np.int64)
+
+    def named(self, vocabulary: Vocabulary, i: int) -> dict[str, Any]:
+        return named(vocabulary, i)
+
+    def entity(self, i: int) -> dict[str, Any]:
+        return {**self.named(self.graph.entities, i), "degree": int(self.degree[i])}
+
+    def fact(self, h: int, r: int, t: int) -> dict[str, Any]:
+        entities, relations = self.graph.entities, self.graph.relations
+        return {
+            "head": self.named(entities, h),
+            "relation": self.named(relations, r),
+            "tail": self.named(entities, t),
+        }
+
+    def warm(self) -> None:
+        """What the first question would otherwise wait for."""
+        entity, relation = (
+            next((name for name in vocabulary.names if name != UNKNOWN), None)
+            for vocabulary in (self.graph.entities, self.graph.relations)
+        )
+        if entity is not None and relation is not None:
+            self.answer([BatchQuery(entity, relation, None, k=1)])
+        _ = self.by_degree
+
+    def warm_search(self) -> None:
+        """The index of names, which a first search would otherwise wait for."""
+        self.predictor.find_entities("a", 1)
+        self.predictor.find_relations("a", 1)
+
+
+class OpenRuns:
+    """All open runs and the threads in which slow work happens."""
+
+    def __init__(self, runs: Sequence[OpenRun]) -> None:
+        self.runs = {run.name: run for run in runs}
+        self._owners = {vocabulary: run for run in runs for vocabulary in (run.graph.entities, run.graph.relations)}
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="answering")
+        self._encoding = ThreadPoolExecutor(1, thread_name_prefix="encoding")
+        self._kept: dict[tuple[str, str], asyncio.Future[Any]] = {}
+
+    def __getitem__(self, name: str | None) -> OpenRun:
+        if name is None:
+            return next(iter(self.runs.values()))
+        if name not in self.runs:
+            hint = did_you_mean(name[:200], self.runs).strip()
+            raise ApiError(404, "no run of that name is open", hint or "GET /v1/runs lists them")
+        return self.runs[name]
+
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run slow work where it does not hold up other requests."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+    async def encode(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run work that is all Python, one after the other: more threads would only take the interpreter in turns."""
+        return await asyncio.get_running_loop().run_in_executor(self._encoding, work, *arguments)
+
+    async def once(self, run: OpenRun, what: str, work: Callable[[OpenRun], T]) -> T:
+        """Compute something about a run the first time it is wanted; those who want it meanwhile wait.
+
+        Who gives up waiting does not stop the work, or what takes longer than a request may would never be done.
+        """
+        key = (run.name, what)
+        if key not in self._kept:
+            self._kept[key] = begun = asyncio.ensure_future(self.in_thread(work, run))
+            begun.add_done_callback(lambda done: self._forget_failed(key, done))
+        kept: T = await asyncio.shield(self._kept[key])
+        return kept
+
+    def _forget_failed(self, key: tuple[str, str], done: asyncio.Future[Any]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            del self._kept[key]
+
+    async def find(self, vocabulary: Vocabulary, word: str) -> int:
+        """The id of a name or a label. Only a name is looked up here, what may take long goes to a thread."""
+        found = vocabulary.index.get(word)
+        return await self.in_thread(self.look_up, vocabulary, word) if found is None else found
+
+    async def large(self, content: Any) -> LargeReply:
+        """An answer that may be large, encoded where that holds up nobody."""
+        return await self.encode(lambda: LargeReply(in_pieces(content)))
+
+    def look_up(self, vocabulary: Vocabulary, word: str) -> int:
+        """The id of a name or a label; may take long where there is none of that name."""
+        found = vocabulary.index.get(word)
+        return self._by_label(vocabulary, word) if found is None else found
+
+    def _by_label(self, vocabulary: Vocabulary, word: str) -> int:
+        matches = vocabulary.matching(word)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            names = ", ".join(vocabulary.names[i] for i in matches[:NAMED])
+            hint = f"{len(matches)} have that label: use one of the names {names}"
+        else:
+            predictor = self._owners[vocabulary].predictor
+            find = predictor.find_entities if vocabulary.kind == "entity" else predictor.find_relations
+            near = dict.fromkeys(match.label for match in find(word, NAMED))
+            search = f"search with GET /v1/{_SEARCH[vocabulary.kind]}?q="
+            hint = f"Did you mean {' or '.join(near)}?" if near else search
+        raise ApiError(404, f"unknown {vocabulary.kind} {word!r}", hint)
+
+    async def close(self) -> None:
+        for run in self.runs.values():
+            await run.batcher.close()
+        self._threads.shutdown(cancel_futures=True)
+        self._encoding.shutdown(cancel_futures=True)
+
+
+_SEARCH = {"entity": "entities", "relation": "relations"}
+NAMED = 3
+"""Names that a refusal offers instead."""
+
+
+def open_runs(folders: Sequence[Path], *, settings: ServerSettings, weights: str | None = None) -> OpenRuns:
+    """Open runs; each is named by its folder, with a number where two folders have the same name."""
+    taken: set[str] = set()
+    runs = []
+    for path in folders:
+        stem = path.resolve().name
+        name = next(n for i in range(1, len(taken) + 2) if (n := stem if i == 1 else f"{stem}-{i}") not in taken)
+        taken.add(name)
+        predictor = open_run(path, weights=weights)
+        folder = RunFolder(path)
+        chosen = reported_weights(folder, weights)
+        runs.append(OpenRun(name, folder, predictor, weights=chosen, settings=settings))
+    return OpenRuns(runs)

@@ -1,0 +1,133 @@
+"""Routes that show what there is: runs, entities, relations, the map, geometry, studies."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from conjoin import __version__
+from conjoin.datasets.registry import Counts
+from conjoin.errors import did_you_mean
+from conjoin.geometry.relation_maps import symbol
+from conjoin.server import schemas
+from conjoin.server.open_runs import OpenRun, OpenRuns
+from conjoin.server.projection import Projection, projection_of, stored_methods
+from conjoin.server.responses import ApiError, FiniteJsonResponse, LargeReply, in_pieces, joined
+from conjoin.server.routes.entity import entity_page
+from conjoin.server.routes.geometry import geometry
+from conjoin.server.routes.relations import by_frequency, relation_rows
+from conjoin.server.routes.studies import find_reports, read_report, study_line
+from conjoin.server.settings import ServerSettings, promised
+
+
+def browse_routes(shelf: OpenRuns, settings: ServerSettings) -> APIRouter:
+    """The routes, bound to the open runs."""
+    router = APIRouter(tags=["browsing"])
+    reports = find_reports(settings.studies)
+
+    @router.get("/runs", response_model=schemas.Runs, summary="The open runs and the limits")
+    async def runs(_wanted: Annotated[schemas.RunRequest, Query()]) -> FiniteJsonResponse:
+        lines = [
+            {**await shelf.once(run, "summary", _summary), "calibrated": await asyncio.to_thread(run.is_calibrated)}
+            for run in shelf.runs.values()
+        ]
+        return FiniteJsonResponse({"conjoin": __version__, "runs": lines, "limits": promised(settings)})
+
+    @router.get("/entities", response_model=schemas.Entities, summary="Search entities by name or label")
+    async def entities(wanted: Annotated[schemas.EntitySearchRequest, Query()]) -> FiniteJsonResponse:
+        run = shelf[wanted.run]
+        found = await shelf.in_thread(_found_entities, run, wanted.q.strip(), wanted.limit)
+        return FiniteJsonResponse({"run": run.name, "q": wanted.q, "entities": found})
+
+    @router.get("/entity", response_model=schemas.EntityPage, summary="Facts of an entity and the graph around it")
+    async def entity(wanted: Annotated[schemas.EntityRequest, Query()]) -> Response:
+        run = shelf[wanted.run]
+        found = await shelf.find(run.graph.entities, wanted.entity)
+        return await shelf.large(await shelf.in_thread(entity_page, run, found, wanted.facts, wanted.nodes))
+
+    @router.get("/relations", response_model=schemas.Relations, summary="Relations, patterns and quality")
+    async def relations(wanted: Annotated[schemas.RelationSearchRequest, Query()]) -> Response:
+        run = shelf[wanted.run]
+        rows = await shelf.once(run, "relations", relation_rows)
+        chosen = await shelf.in_thread(_found_relations, run, rows, wanted.q.strip(), wanted.limit)
+        return await shelf.large({"run": run.name, "total": len(rows), "relations": chosen})
+
+    binary: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
+
+    @router.get("/map", response_model=schemas.MapShape, responses=binary, summary="Entities in two dimensions")
+    async def positions(wanted: Annotated[schemas.MapRequest, Query()]) -> Response:
+        run = shelf[wanted.run]
+        method = wanted.method or settings.map
+        if method not in stored_methods(run):
+            raise ApiError(404, f"no {method} map is stored", f"start the service with --map {method}")
+        layout: Projection = await shelf.once(run, f"map {method}", lambda run: projection_of(run, method))
+        if wanted.format == "binary":
+            packed = await shelf.in_thread(layout.packed, wanted.limit)
+            return Response(packed, media_type="application/octet-stream")
+        if wanted.limit < len(layout.ids):
+            return await shelf.in_thread(lambda: LargeReply(in_pieces(layout.columns(run, wanted.limit))))
+        whole = await shelf.once(
+            run, f"map {method} as JSON", lambda run: joined(in_pieces(layout.columns(run, wanted.limit)))
+        )
+        return LargeReply(whole)
+
+    @router.get("/geometry", response_model=schemas.GeometryShape, summary="A relation on the Riemann sphere")
+    async def geometry_of(wanted: Annotated[schemas.GeometryRequest, Query()]) -> FiniteJsonResponse:
+        run = shelf[wanted.run]
+        relation = await shelf.find(run.graph.relations, wanted.relation)
+        entity = None if wanted.entity is None else await shelf.find(run.graph.entities, wanted.entity)
+        return FiniteJsonResponse(await shelf.in_thread(geometry, run, wanted, relation, entity))
+
+    @router.get("/studies", response_model=schemas.Studies, summary="Reports of studies")
+    async def studies(_wanted: Annotated[schemas.RunRequest, Query()]) -> FiniteJsonResponse:
+        return FiniteJsonResponse({"studies": await shelf.in_thread(_study_lines, reports)})
+
+    @router.get("/study", summary="One report as it is", response_model=dict[str, Any])
+    async def study(wanted: Annotated[schemas.StudyRequest, Query()]) -> Response:
+        report = await shelf.in_thread(read_report, reports[wanted.name]) if wanted.name in reports else None
+        if report is None:
+            hint = did_you_mean(wanted.name[:200], reports).strip() or "GET /v1/studies lists them"
+            raise ApiError(404, "no study of that name has a report", hint)
+        return await shelf.large(report)
+
+    return router
+
+
+def _summary(run: OpenRun) -> dict[str, Any]:
+    settings, result, graph = run.folder.run, run.folder.result, run.graph
+    measured = result.get(run.weights) or {}
+    return {
+        "name": run.name,
+        "data": settings.data,
+        "form": str(settings.form),
+        "symbol": symbol(run.predictor.model),
+        "rank": settings.rank,
+        "seed": settings.seed,
+        "weights": run.weights,
+        **vars(Counts.of(graph)),
+        "parameters": result.get("parameters"),
+        "relation_parameters": result.get("relation_parameters"),
+        "metrics": {split: measured.get(split) for split in ("valid", "test")},
+    }
+
+
+def _found_entities(run: OpenRun, q: str, limit: int) -> list[dict[str, Any]]:
+    if not q:
+        return [run.entity(int(e)) for e in run.by_degree[:limit]]
+    return list(map(vars, run.predictor.find_entities(q, limit)))
+
+
+def _found_relations(run: OpenRun, rows: list[dict[str, Any]], q: str, limit: int) -> list[dict[str, Any]]:
+    if not q:
+        return by_frequency(rows)[:limit]
+    index = run.graph.relations.index
+    return [rows[index[match.name]] for match in run.predictor.find_relations(q, limit)]
+
+
+def _study_lines(reports: dict[str, Path]) -> list[dict[str, Any]]:
+    read = {name: read_report(file) for name, file in reports.items()}
+    return [study_line(name, report) for name, report in read.items() if report is not None]

@@ -1,0 +1,177 @@
+"""Routes that score: ask, score, similar."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Query
+
+from conjoin.graph.column_roles import PLACES
+from conjoin.graph.graph import Vocabulary
+from conjoin.predict.inputs import all_words, untrained
+from conjoin.predict.predictor import UNKNOWN
+from conjoin.server import schemas, settings
+from conjoin.server.batch_predict import BatchQuery
+from conjoin.server.open_runs import OpenRun, OpenRuns
+from conjoin.server.responses import ApiError, FiniteJsonResponse, LargeReply, between, encoded
+
+FEW = 16
+"""Names that are looked up at once; more of them are looked up in a thread."""
+
+
+def prediction_routes(shelf: OpenRuns) -> APIRouter:
+    """The routes, bound to the open runs."""
+    router = APIRouter(tags=["predictions"])
+
+    @router.get("/ask", response_model=schemas.OneResult, summary="Ask one question with one unknown")
+    async def ask(wanted: Annotated[schemas.AskRequest, Query()]) -> LargeReply:
+        began = time.perf_counter()
+        run = shelf[wanted.run]
+        part = schemas.QuestionPart(head=wanted.head, relation=wanted.relation, tail=wanted.tail)
+        [result] = await _asked(shelf, run, [part], wanted)
+        seconds = encoded({"run": run.name, "seconds": time.perf_counter() - began})
+        return LargeReply([seconds[:-1], b",", result[1:]])
+
+    @router.post("/ask", response_model=schemas.ManyResults, summary="Ask many questions")
+    async def ask_many(wanted: schemas.AskManyRequest) -> LargeReply:
+        began = time.perf_counter()
+        run = shelf[wanted.run]
+        results = await _asked(shelf, run, wanted.questions, wanted)
+        seconds = encoded({"run": run.name, "seconds": time.perf_counter() - began})
+        return await shelf.encode(LargeReply, chain([seconds[:-1], b',"results":['], between(results), [b"]}"]))
+
+    @router.get("/score", response_model=schemas.Scores, summary="Score one fact")
+    async def score(wanted: Annotated[schemas.ScoreRequest, Query()]) -> FiniteJsonResponse:
+        part = schemas.TriplePart(head=wanted.head, relation=wanted.relation, tail=wanted.tail)
+        return FiniteJsonResponse(await _scored(shelf, shelf[wanted.run], [part]))
+
+    @router.post("/score", response_model=schemas.Scores, summary="Score many facts")
+    async def score_many(wanted: schemas.ScoreManyRequest) -> LargeReply:
+        return await shelf.large(await _scored(shelf, shelf[wanted.run], wanted.triples))
+
+    async def alike(wanted: schemas.SimilarRequest) -> FiniteJsonResponse:
+        run = shelf[wanted.run]
+        entity = await shelf.find(run.graph.entities, wanted.entity)
+        best = await shelf.in_thread(run.predictor.similar, run.graph.entities.names[entity], wanted.k)
+        lines = [{"entity": a.entity, "label": a.label, "score": a.score, "linked": a.known} for a in best]
+        return FiniteJsonResponse({"run": run.name, "entity": run.entity(entity), "similar": lines})
+
+    @router.get("/similar", response_model=schemas.Similar, summary="Entities with similar embeddings")
+    async def similar(wanted: Annotated[schemas.SimilarRequest, Query()]) -> FiniteJsonResponse:
+        return await alike(wanted)
+
+    @router.post("/similar", response_model=schemas.Similar, summary="Entities with similar embeddings")
+    async def similar_by_post(wanted: schemas.SimilarRequest) -> FiniteJsonResponse:
+        return await alike(wanted)
+
+    return router
+
+
+class _Prepared(NamedTuple):
+    """Questions in names of the graph, and for each the first half of its result as JSON, without the last brace."""
+
+    questions: list[BatchQuery]
+    about: list[bytes]
+
+
+class _NotThere(Exception):
+    """A name that the index of names does not have: it may be a label."""
+
+
+async def _asked(
+    shelf: OpenRuns,
+    run: OpenRun,
+    parts: list[schemas.QuestionPart],
+    wanted: schemas.AskRequest | schemas.AskManyRequest,
+) -> Iterator[bytes]:
+    """The questions with their answers, each as one JSON object, from one submission."""
+    if len(parts) * wanted.k > settings.ANSWERS:
+        raise ApiError(422, f"{len(parts)} questions with k = {wanted.k} are more than {settings.ANSWERS} answers")
+    try:
+        if len(parts) + len(wanted.candidates or ()) > FEW:
+            raise _NotThere
+        prepared = _prepared(_in_index, run, parts, wanted)
+    except _NotThere:  # many names, or labels, take longer than others should wait
+        prepared = await shelf.encode(_prepared, shelf.look_up, run, parts, wanted)
+    answered = await run.batcher.submit(prepared.questions)
+    return map(b"%b,%b}".__mod__, zip(prepared.about, answered, strict=True))
+
+
+def _prepared(
+    find: Callable[[Vocabulary, str], int],
+    run: OpenRun,
+    parts: list[schemas.QuestionPart],
+    wanted: schemas.AskRequest | schemas.AskManyRequest,
+) -> _Prepared:
+    vocabularies = {"head": run.graph.entities, "relation": run.graph.relations, "tail": run.graph.entities}
+    prepared = _Prepared([], [])
+    chosen: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        ids = _ids(find, vocabularies, part)
+        [asked] = vocabularies.keys() - ids.keys()
+        if wanted.candidates is not None and asked not in chosen:
+            vocabulary = vocabularies[asked]
+            places = {find(vocabulary, word) for word in wanted.candidates}
+            chosen[asked] = tuple(vocabulary.names[i] for i in sorted(places))
+        named = {place: run.named(vocabularies[place], i) for place, i in ids.items()}
+        words = {place: named[place]["name"] if place in named else None for place in PLACES}
+        prepared.questions.append(
+            BatchQuery(**words, k=wanted.k, only_new=wanted.only_new, candidates=chosen.get(asked))
+        )
+        about = {"asked": asked, "question": {place: named.get(place) for place in PLACES}}
+        prepared.about.append(encoded(about)[:-1])
+    return prepared
+
+
+def _in_index(vocabulary: Vocabulary, word: str) -> int:
+    found = vocabulary.index.get(word)
+    if found is None:
+        raise _NotThere
+    return found
+
+
+def _ids(
+    find: Callable[[Vocabulary, str], int], vocabularies: Mapping[str, Vocabulary], part: schemas.QuestionPart
+) -> dict[str, int]:
+    """The two places of a question that are given."""
+    given = {place: word for place in PLACES if (word := getattr(part, place)) not in (None, UNKNOWN)}
+    ids = {place: find(vocabularies[place], word) for place, word in given.items()}
+    if len(ids) != 2:
+        reason = f"a question has exactly one unknown, this one has {len(PLACES) - len(ids)}"
+        raise ApiError(400, reason, "leave out one of head, relation, tail, or write ?")
+    return ids
+
+
+async def _scored(shelf: OpenRuns, run: OpenRun, parts: list[schemas.TriplePart]) -> dict[str, Any]:
+    return await shelf.in_thread(_judged, shelf, run, parts)
+
+
+def _judged(shelf: OpenRuns, run: OpenRun, parts: list[schemas.TriplePart]) -> dict[str, Any]:
+    entities, relations = run.graph.entities, run.graph.relations
+    rows = scored(
+        run,
+        [
+            (shelf.look_up(entities, p.head), shelf.look_up(relations, p.relation), shelf.look_up(entities, p.tail))
+            for p in parts
+        ],
+    )
+    facts = ((row["head"]["name"], row["relation"]["name"], row["tail"]["name"]) for row in rows)
+    strange = untrained(run.graph, (word for fact in facts for word in all_words(run.graph)(fact)))
+    return {"run": run.name, "scores": rows, "untrained": [run.named(*one) for one in strange]}
+
+
+def scored(run: OpenRun, triples: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
+    lines = run.up_to_date().score([run.graph.names(*triple) for triple in triples])
+    return [
+        {
+            **run.fact(*triple),
+            "score": line.score,
+            "rank": line.rank,
+            "known": line.known,
+            "probability": line.probability,
+        }
+        for triple, line in zip(triples, lines, strict=True)
+    ]

@@ -1,0 +1,252 @@
+"""Weights and training state as safetensors files: tensors and a few words, nothing that can execute."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from conjoin.errors import RunError
+from conjoin.model.model import Model
+from conjoin.runtime import file_limits
+from conjoin.runtime.atomic_files import SEAL, broken_seal, open_regular, parse_json, replacing
+from conjoin.runtime.distributed import current
+from conjoin.training.loop import Progress, Training
+from conjoin.training.optimizer import SLOTS
+
+TABLE = "entities.weight"
+BLOCK_BYTES = 64 << 20
+"""How much of a table is in flight while it is written or read."""
+DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.bfloat16: "BF16", torch.int64: "I64"}
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor | Streamed], words: Mapping[str, Any]) -> None:
+    """Write tensors, JSON-able words and a checksum of both to one file, atomically, a block of rows at a time."""
+    streams = {name: t if isinstance(t, Streamed) else _streamed(t) for name, t in sorted(tensors.items())}
+    place, header = 0, {}
+    for name, stream in streams.items():
+        length = math.prod(stream.shape) * stream.dtype.itemsize
+        spelled = {"dtype": DTYPES[stream.dtype], "shape": list(stream.shape), "data_offsets": [place, place + length]}
+        place, header[name] = place + length, spelled
+    with replacing(path) as aside, aside.open("wb") as file, ThreadPoolExecutor(1) as beside:
+        file.write(_header(header, {**words, SEAL: "0" * 64}))
+        digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
+        for name, stream in streams.items():
+            digest.update(_introduced(name, stream.dtype, stream.shape))
+            for block in stream.blocks():
+                octets = _octets(block)
+                hashed = beside.submit(digest.update, octets)  # the checksum takes as long as the writing
+                file.write(octets)
+                hashed.result()
+        file.seek(0)
+        file.write(_header(header, {**words, SEAL: digest.hexdigest()}))
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A tensor that comes in blocks along its first dimension, so that it need not be anywhere whole."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    blocks: Callable[[], Iterator[Tensor]]
+
+
+def save_model(path: Path, model: Model, weights: Mapping[str, Tensor], words: Mapping[str, Any]) -> None:
+    """Write a model's weights as one file, from however many processes hold them; the first one writes."""
+    table = model.entities
+    held = weights[TABLE]
+    size = max(1, BLOCK_BYTES // (held.element_size() * held.shape[1]))
+    whole = Streamed(held.dtype, (len(table), held.shape[1]), lambda: table.blocks(held, size))
+    if current().is_first:
+        save_tensors(path, {**weights, TABLE: whole}, words)
+    else:
+        for _ in whole.blocks():
+            pass
+
+
+def opened_dtype(path: Path) -> torch.dtype:
+    """What a model is opened in from such a file: float64 where numbers were kept so, for it was ranked so too."""
+    with _reading(path) as (stored, _):
+        kept = {stored.get_slice(name).get_dtype() for name in stored.keys()}  # noqa: SIM118
+    return torch.float64 if DTYPES[torch.float64] in kept else torch.float32
+
+
+def load_model(path: Path, model: Model) -> None:
+    """Fill a model from such a file, a block of rows at a time; every process takes what is its own."""
+    digest = hashlib.sha256()
+    with _reading(path) as (stored, words):
+        seal = words.pop(SEAL)
+        digest.update(json.dumps(words, sort_keys=True).encode())
+        wanted = {TABLE: (len(model.entities), 2 * model.rank), "relations": tuple(model.relations.shape)}
+        names = sorted(stored.keys())
+        if names != sorted(wanted):
+            raise RunError(f"{path} does not fit its run: it holds {' and '.join(names) or 'nothing'}")
+        for name in names:
+            rows = stored.get_slice(name)
+            shape = tuple(rows.get_shape())
+            if wanted[name] != shape:
+                raise RunError(f"{path} does not fit its run: {name} has the shape {shape}")
+            size = max(1, BLOCK_BYTES // (4 * shape[1]))
+            for start in range(0, max(1, shape[0]), size):
+                block = rows[start : start + size]
+                if start == 0:
+                    digest.update(_introduced(name, block.dtype, shape))
+                digest.update(_octets(block))
+                if name == TABLE:
+                    model.entities.put(start, block)
+                else:
+                    model.relations.detach()[start : start + size] = block
+    if seal != digest.hexdigest():
+        raise broken_seal(path)
+
+
+def _header(tensors: Mapping[str, Any], words: Mapping[str, Any]) -> bytes:
+    """The head of a safetensors file: its length, then JSON, filled up with blanks to eight bytes."""
+    named = {"__metadata__": {"conjoin": json.dumps(words, sort_keys=True)}, **tensors}
+    spelled = json.dumps(named, separators=(",", ":")).encode()
+    spelled += b" " * (-len(spelled) % 8)
+    return len(spelled).to_bytes(8, "little") + spelled
+
+
+def _streamed(tensor: Tensor) -> Streamed:
+    whole = tensor.detach()
+    if whole.ndim == 0:
+        return Streamed(whole.dtype, (), lambda: iter([whole.reshape(1)]))
+    size = max(1, BLOCK_BYTES * len(whole) // max(1, whole.nbytes))
+    starts = range(0, len(whole), size)
+    return Streamed(whole.dtype, tuple(whole.shape), lambda: (whole[start : start + size] for start in starts))
+
+
+def _octets(block: Tensor) -> Any:
+    return block.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+
+def _introduced(name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> bytes:
+    return f"/{name} {dtype} {shape}/".encode()
+
+
+def check_header(path: Path) -> None:
+    """A ValueError where the header of a safetensors file is larger than ours are: parsing takes much more memory."""
+    with open_regular(path) as stream:
+        size = int.from_bytes(stream.read(8), "little")
+    if size > file_limits.HEADER:
+        raise ValueError(f"its header has more than {file_limits.HEADER:,} bytes")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The open file and its words, the seal among them."""
+    try:
+        check_header(path)
+        with _opened(path) as stored:
+            words = parse_json((stored.metadata() or {})["conjoin"].encode())
+            if SEAL not in words:
+                raise KeyError(SEAL)
+            yield stored, words
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read as weights ({error}): delete the folder and run again") from error
+
+
+def _opened(path: Path) -> Any:
+    """The file, open for reading. A RuntimeError of torch, or a MemoryError, says that the system cannot map it."""
+    try:
+        return safe_open(path, framework="pt")
+    except (RuntimeError, MemoryError) as error:
+        raise OSError(str(error)) from error
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The inverse of `save_tensors`."""
+    with _reading(path) as (stored, words):
+        seal = words.pop(SEAL)
+        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+    if seal != _digest(tensors, words):
+        raise broken_seal(path)
+    return tensors, words
+
+
+def _digest(tensors: Mapping[str, Tensor], words: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(_introduced(name, tensor.dtype, tuple(tensor.shape)))
+        digest.update(_octets(tensor))
+    return digest.hexdigest()
+
+
+def save_checkpoint(path: Path, training: Training, *, words: Mapping[str, Any] | None = None) -> None:
+    """Everything that continuing needs: weights, best weights, optimiser state, progress, costs of a broken epoch.
+
+    More `words` are kept with it and given back by `load_checkpoint`.
+    """
+    tensors = state_of(training)
+    if training.costs:
+        tensors["costs"] = torch.stack(training.costs)
+    save_tensors(path, tensors, {**(words or {}), "progress": asdict(training.progress)})
+
+
+def state_of(training: Training) -> dict[str, Tensor]:
+    """Weights, best weights and optimiser state, by the names that they have in every kind of checkpoint."""
+    tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
+    tensors |= {f"best.{name}": tensor for name, tensor in training.best_weights.items()}
+    return tensors | {f"optimizer.{name}": tensor for name, tensor in training.step.optimizer.remembered()}
+
+
+def saved_place(path: Path) -> tuple[int, int]:
+    """The epochs that a checkpoint has behind it, and the steps of the next one."""
+    with _reading(path) as (stored, words):
+        steps = stored.get_slice("costs").get_shape()[0] if "costs" in stored.keys() else 0  # noqa: SIM118
+        return Progress.of(words["progress"]).epoch, steps
+
+
+def load_checkpoint(path: Path, training: Training) -> Mapping[str, Any]:
+    """Put a training where the checkpoint left it; the words that were kept with it."""
+    tensors, words = load_tensors(path)
+    try:
+        table = training.model.entities
+        training.model.load_state_dict(_under("model", tensors))
+        training.best_weights = {
+            name: (table.cut(tensor) if name == TABLE else tensor).to(training.model.device, copy=True)
+            for name, tensor in _under("best", tensors).items()
+        }
+        remembered, parameters = _under("optimizer", tensors), training.step.optimizer.parameters
+        for name, tensor in remembered.items():
+            if tensor.ndim == 2 and parameters[int(name.partition(".")[0])] is table.weight:
+                remembered[name] = table.cut(tensor)
+        training.step.optimizer.remember(remembered)
+        training.progress = Progress.of(words["progress"])
+        costs = tensors.get("costs", torch.empty(0, 2))
+        training.costs = list(costs.reshape(-1, 2).to(training.model.device))
+        check_state(training)
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as error:
+        raise RunError(f"{path} does not belong to this run ({error})") from error
+    return words
+
+
+def check_state(training: Training) -> None:
+    """Refuse, by a ValueError, what was loaded if no training leaves it so: a checksum only shows who wrote it."""
+    own = {name: tensor.shape for name, tensor in training.model.state_dict().items()}
+    best = {name: tensor.shape for name, tensor in training.best_weights.items()}
+    if best != (own if training.progress.best_epoch else {}):
+        raise ValueError("its best weights are not those of this model")
+    for parameter, slots in training.step.optimizer.state.items():
+        if slots and {*slots} != {"step", *SLOTS[training.step.optimizer.rule]}:
+            raise ValueError(f"its optimiser remembers {', '.join(slots) or 'nothing'}")
+        if any(slot.shape != (() if name == "step" else parameter.shape) for name, slot in slots.items()):
+            raise ValueError("what its optimiser remembers has another shape than the weights")
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    start = prefix + "."
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}

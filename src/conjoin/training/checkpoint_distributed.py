@@ -1,0 +1,284 @@
+"""Checkpoints of a training on several processes: one safetensors file a process and a sealed index in JSON.
+
+checkpoint/000012/       one folder per checkpoint, named by its epoch; 000012-000034 after 34 steps of the next epoch
+  shard-00000.safetensors  what process 0 holds, and so on
+  index.json               which rows of which tensor stand in which file, checksums, progress; sealed, written last
+
+What is saved on n processes is loaded on m, or in a plain one. torch.distributed.checkpoint would do so too, but its
+processes send each other pickled objects, which can execute: these send text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from conjoin.errors import RunError, StorageError
+from conjoin.runtime.atomic_files import make_folder, read_sealed, sha256_of, sync_folder, write_sealed
+from conjoin.runtime.distributed import current
+from conjoin.training.checkpoint import TABLE, check_header, check_state, state_of
+from conjoin.training.loop import Progress, Training
+
+INDEX = "index.json"
+FORMAT = "conjoin shards"
+COSTS = "costs"
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "int64": torch.int64}
+
+
+def save_shards(folder: Path, training: Training, *, words: Mapping[str, Any] | None = None) -> None:
+    """Write a checkpoint below `folder`; all processes take part, each with what it holds. The first one's `words`
+    are kept with it."""
+    target = folder / _name(training)
+    mesh = current()
+    if mesh.agreed((target / INDEX).exists()):  # the same place: writing it again would first take away what is there
+        return
+    with _writing_together(target):
+        if mesh.is_first:
+            shutil.rmtree(target, ignore_errors=True)
+            make_folder(target)
+    written = ""
+    with _writing_together(target):
+        held = {name: (tensor, _span(training, name, tensor)) for name, tensor in _state(training).items()}
+        written = _write(target, held)
+    files = [json.loads(each) for each in mesh.heard(written) if each]
+    with _writing_together(target):
+        if mesh.is_first:
+            _finish(target, held, files, {**(words or {}), "progress": asdict(training.progress)})
+    if mesh.is_first:
+        for older in folder.glob("[0-9]*"):
+            if older != target:
+                shutil.rmtree(older)
+
+
+def newest_shards(folder: Path) -> Path | None:
+    """The latest complete checkpoint below `folder`."""
+    complete = [index.parent for index in folder.glob(f"*/{INDEX}") if _parts(index.parent.name)]
+    return max(complete, default=None, key=shards_place)
+
+
+def shards_place(target: Path) -> tuple[int, int]:
+    """The epochs that a checkpoint has behind it, and the steps of the next one."""
+    found = _parts(target.name)
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+
+
+def load_shards(target: Path, training: Training) -> Mapping[str, Any]:
+    """Put a training where the checkpoint left it, on however many processes, this plain one included; its words."""
+    index: dict[str, Any] = {}
+    with _reading_together(target):
+        try:
+            index = read_sealed(target / INDEX)
+            progress, tensors = Progress.of(index["progress"]), index["tensors"]
+            for name, about in tensors.items():
+                _check_whole(name, about)
+            places = _places(training, tensors)
+            if any(_shape(training, name, place) != tensors[name]["shape"] for name, place in places.items()):
+                raise ValueError("its tensors have other shapes")
+            _read(target, index, {name: (place, _span(training, name, place)) for name, place in places.items()})
+            training.progress = progress
+            training.costs = list(places[COSTS].unbind()) if COSTS in places else []
+            check_state(training)
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as error:
+            raise RunError(f"{target} does not belong to this run ({error})") from error
+    return index
+
+
+def _name(training: Training) -> str:
+    steps = f"-{len(training.costs):06d}" if training.costs else ""
+    return f"{training.progress.epoch:06d}{steps}"
+
+
+def _parts(name: str) -> re.Match[str] | None:
+    return re.fullmatch("([0-9]{6,})(?:-([0-9]{6,}))?", name)
+
+
+@contextmanager
+def _reading_together(target: Path) -> Iterator[None]:
+    """Raise the RunError of one process in all of them: none waits for one that has given up."""
+    error: RunError | None = None
+    try:
+        yield
+    except RunError as refused:
+        error = refused
+    except (OSError, SafetensorError) as refused:
+        error = RunError(f"{target}: process {current().rank} cannot read its part of the checkpoint ({refused})")
+        error.__cause__ = refused
+    told = [words for words in current().heard(str(error or "")) if words]
+    if told:
+        raise error or RunError(told[0])
+
+
+@contextmanager
+def _writing_together(target: Path) -> Iterator[None]:
+    """Raise the StorageError of one process in all of them."""
+    error: StorageError | None = None
+    try:
+        yield
+    except (OSError, SafetensorError) as refused:
+        error = StorageError(
+            f"{target}: process {current().rank} cannot write its part of the checkpoint ({refused}). What was there "
+            "before is intact: once it can be written to, the same call, or command with --resume, goes on"
+        )
+        error.__cause__ = refused
+    told = [words for words in current().heard(str(error or "")) if words]
+    if told:
+        raise error or StorageError(told[0])
+
+
+def _state(training: Training) -> dict[str, Tensor]:
+    """All that continuing needs, as this process holds it."""
+    tensors = {name: tensor.detach() for name, tensor in state_of(training).items()}
+    return {**tensors, COSTS: torch.stack(training.costs)} if training.costs else tensors
+
+
+def _span(training: Training, name: str, tensor: Tensor) -> tuple[int, int] | None:
+    """The rows of a table that this process holds; None for a tensor that every process holds whole."""
+    table = training.model.entities
+    kind, _, rest = name.partition(".")
+    of_table = rest == TABLE
+    if kind == "optimizer" and tensor.ndim == 2:
+        of_table = list(training.model.parameters())[int(rest.partition(".")[0])] is table.weight
+    return current().span(len(table)) if of_table else None
+
+
+def _shape(training: Training, name: str, tensor: Tensor) -> list[int]:
+    """Of the whole tensor, of which this process may hold some rows."""
+    divided = _span(training, name, tensor) is not None
+    return [len(training.model.entities) if divided else tensor.shape[0], *tensor.shape[1:]] if tensor.ndim else []
+
+
+Held = Mapping[str, tuple[Tensor, tuple[int, int] | None]]
+
+
+def _write(target: Path, held: Held) -> str:
+    """Write what no process before this one writes; the file, its checksum and the rows in it as JSON."""
+    mesh = current()
+    mine = {name: t for name, (t, span) in held.items() if (mesh.is_first if span is None else mesh.replica == 0)}
+    mine = {name: tensor for name, tensor in mine.items() if held[name][1] is None or len(tensor)}
+    if not mine:
+        return ""
+    file = target / f"shard-{mesh.rank:05d}.safetensors"
+    save_file({name: tensor.cpu().contiguous() for name, tensor in mine.items()}, file)
+    with file.open("rb+") as written:
+        os.fsync(written.fileno())
+    rows = {name: span for name, (_, span) in held.items() if name in mine and span is not None}
+    return json.dumps({"file": file.name, "sha256": sha256_of(file), "rows": rows})
+
+
+def _finish(target: Path, held: Held, files: list[dict[str, Any]], words: Mapping[str, Any]) -> None:
+    """Write the index of all files; it makes the checkpoint a whole one."""
+    tensors: dict[str, Any] = {}
+    for name, (tensor, span) in held.items():
+        inner = list(tensor.shape[1:])
+        if span is None:
+            shape = list(tensor.shape)
+            chunks = [{"offsets": [0] * tensor.ndim, "sizes": shape, "file": files[0]["file"]}]
+        else:
+            parts = [(*each["rows"][name], each["file"]) for each in files if name in each["rows"]]
+            shape = [max((stop for _, stop, _ in parts), default=0), *inner]
+            chunks = [
+                {"offsets": [start, *[0] * len(inner)], "sizes": [stop - start, *inner], "file": file}
+                for start, stop, file in parts
+            ]
+        tensors[name] = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": shape, "chunks": chunks}
+    checksums = {each["file"]: each["sha256"] for each in files}
+    write_sealed(target / INDEX, {"format": FORMAT, "tensors": tensors, "files": checksums, **words})
+    sync_folder(target.parent)
+
+
+def _places(training: Training, stored: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Where everything stored goes: into the training's own tensors; those it has not made yet are made."""
+    parameters = list(training.model.parameters())
+    places = {name: tensor.detach() for name, tensor in state_of(training).items()}
+    training.best_weights = {} if not any(name.startswith("best.") for name in stored) else training.best_weights
+    for name in stored.keys() - places.keys():
+        kind, _, rest = name.partition(".")
+        number, _, slot = rest.partition(".")
+        if name == COSTS:
+            places[name] = _room_for_costs(training, stored[name])
+            continue
+        parameter = training.model.get_parameter(rest) if kind == "best" else parameters[int(number)]
+        shape = parameter.shape if stored[name]["shape"] else ()
+        tensor = torch.zeros(shape, dtype=DTYPES[stored[name]["dtype"]], device=parameter.device if shape else None)
+        if kind == "best":
+            training.best_weights[rest] = tensor
+        else:
+            training.step.optimizer.state[parameter][slot] = tensor
+        places[name] = tensor
+    return {name: places[name] for name in stored}
+
+
+def _room_for_costs(training: Training, about: Mapping[str, Any]) -> Tensor:
+    """For nll and penalty of the steps done in a broken epoch, of which there are no more than an epoch has."""
+    steps, width = about["shape"]
+    most = -(-2 * len(training.graph.train) // training.recipe.batch)
+    if type(steps) is not int or not 0 < steps <= most or width != 2:
+        raise ValueError(f"it has the costs of {steps} steps, and an epoch has {most}")
+    return torch.zeros(steps, 2, dtype=DTYPES[about["dtype"]], device=training.model.device)
+
+
+def _check_whole(name: str, about: Mapping[str, Any]) -> None:
+    """A ValueError where the chunks of the index do not make up the tensor."""
+    shape, chunks = about["shape"], about["chunks"]
+    _ = DTYPES[about["dtype"]]
+    sizes = [each for part in (shape, *(c[key] for c in chunks for key in ("offsets", "sizes"))) for each in part]
+    if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in sizes):
+        raise ValueError(f"{name} has no shape")
+    fits = all(
+        len(c["offsets"]) == len(c["sizes"]) == len(shape) and c["sizes"][1:] == shape[1:] and not any(c["offsets"][1:])
+        for c in chunks
+    )
+    rows = sorted((c["offsets"][0], c["offsets"][0] + c["sizes"][0]) for c in chunks) if shape and fits else []
+    whole = [0, *(stop for _, stop in rows)] == [*(start for start, _ in rows), shape[0]] if shape else len(chunks) == 1
+    if not fits or not whole:
+        raise ValueError("its parts do not make up a whole")
+
+
+def _read(target: Path, index: Mapping[str, Any], places: Held) -> None:
+    """Fill the places of this process, from files whose checksums fit."""
+    wanted: dict[str, list[Callable[[Any], None]]] = {}
+    for name, (place, span) in places.items():
+        for chunk in index["tensors"][name]["chunks"]:
+            if not place.ndim:
+                wanted.setdefault(chunk["file"], []).append(_whole(name, place))
+                continue
+            start, stop = span or (0, len(place))
+            first, last = chunk["offsets"][0], chunk["offsets"][0] + chunk["sizes"][0]
+            if max(start, first) < min(stop, last) or (first == last and not span):
+                here = slice(max(start, first) - start, min(stop, last) - start)
+                there = slice(max(start, first) - first, min(stop, last) - first)
+                wanted.setdefault(chunk["file"], []).append(_rows(name, place[here], there))
+    for name, takers in wanted.items():
+        file = target / Path(name).name
+        if sha256_of(file) != index["files"][name]:
+            raise RunError(f"{file} is damaged: its content does not fit its checksum in {INDEX}")
+        check_header(file)
+        with safe_open(file, framework="pt") as stored:
+            for take in takers:
+                take(stored)
+
+
+def _whole(name: str, place: Tensor) -> Callable[[Any], None]:
+    return lambda stored: _put(place, stored.get_tensor(name))
+
+
+def _rows(name: str, place: Tensor, there: slice) -> Callable[[Any], None]:
+    return lambda stored: _put(place, stored.get_slice(name)[there])
+
+
+def _put(place: Tensor, found: Tensor) -> None:
+    if place.shape != found.shape:
+        raise ValueError("its files hold other shapes than its index")
+    place.copy_(found)

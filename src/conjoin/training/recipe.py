@@ -1,0 +1,115 @@
+"""A recipe: everything about learning that changes the numbers. Does not import torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Literal
+
+from conjoin.errors import UsageError, did_you_mean, unknown
+
+OptimizerName = Literal["adagrad", "adam", "sgd"]
+OPTIMIZERS: tuple[OptimizerName, ...] = ("adagrad", "adam", "sgd")
+Precision = Literal["fp32", "tf32", "bf16"]
+PRECISIONS: dict[str, str] = {
+    "fp32": "full float32 products: the default of a Recipe, the same on every device",
+    "tf32": "products with 10-bit mantissas and float32 sums: several times faster on NVIDIA cards since Ampere",
+    "bf16": "products with 7-bit mantissas, float32 sums and weights: what `conjoin train` takes on those cards; on "
+    "a CPU that has them, for gradients only",
+}
+MOST = 2**31 - 1
+"""Of any count: more than a training can do, and what every array of numbers can hold."""
+LARGEST = 3.4e38
+"""Of any real setting: what float32 weights can be multiplied by."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a model learns: softmax over all entities, both directions.
+
+    The defaults are the same for every graph and device and fit none in particular; `conjoin train` has others
+    (`conjoin.training.presets.settings_for`) and chooses batch, penalty and precision by graph and device.
+    `batch` counts questions, two for every fact; `optimizer` is adagrad, adam or sgd.
+    `precision` is that of the products' factors, fp32, tf32 or bf16; weights and sums are float32 in all three.
+    `negatives` > 0 samples the softmax: that many entities, shared by a batch, stand for all of them, drawn in
+    proportion to (1 + number of facts)^`negatives_power`, 0 being uniform. Ranking stays exact.
+    `together` > 1 lets up to so many examples that share head and relation stand side by side in an epoch's order: a
+    CPU scores a question once for all its answers in a batch.
+    `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch. `initial_scale` is for the model
+    of a run (`execute`); a `Model` made by hand has its own `scale`. With `validate_every` > 0 the validation split is
+    ranked every so many epochs and the best weights are kept beside the last; `patience` > 0 stops after so many
+    validations without a better MRR.
+
+    >>> Recipe(epochs=50, n3=0.05).lr
+    0.1
+    >>> Recipe.from_mapping({"epochs": 50, "n3": 0.05}) == Recipe(epochs=50, n3=0.05)
+    True
+    """
+
+    epochs: int = 100
+    batch: int = 1000
+    lr: float = 0.1
+    n3: float = 0.01
+    f2: float = 0.0
+    optimizer: OptimizerName = "adagrad"
+    initial_scale: float = 1e-3
+    precision: Precision = "fp32"
+    validate_every: int = 0
+    patience: int = 0
+    negatives: int = 0
+    negatives_power: float = 0.0
+    together: int = 1
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, _plain(field.name, getattr(self, field.name), type(field.default)))
+        least_of = {"epochs": 0, "batch": 1, "validate_every": 0, "patience": 0, "negatives": 0, "together": 1}
+        for name, least in least_of.items():
+            if getattr(self, name) < least:
+                raise UsageError(f"{name} = {getattr(self, name)} is too small: it is at least {least}")
+            if getattr(self, name) > MOST:
+                raise UsageError(f"{name} is too large: it is at most {MOST}")
+        for name in ("lr", "initial_scale"):
+            if not 0 < getattr(self, name) < LARGEST:
+                raise UsageError(f"{name} = {getattr(self, name)} must be positive and finite, below {LARGEST:.2g}")
+        for name in ("n3", "f2", "negatives_power"):
+            if not 0 <= getattr(self, name) < LARGEST:
+                raise UsageError(f"{name} = {getattr(self, name)} must be finite and not negative, below {LARGEST:.2g}")
+        if self.optimizer not in OPTIMIZERS:
+            raise unknown("optimizer", self.optimizer, OPTIMIZERS, way_out=f"Choose from {', '.join(OPTIMIZERS)}.")
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS, way_out=f"Choose from {', '.join(PRECISIONS)}.")
+        if self.negatives_power and not self.negatives:
+            raise UsageError("negatives_power says how negatives are drawn: set negatives too (--negatives 1000)")
+        if self.patience and not self.validate_every:
+            raise UsageError("patience counts validations: set validate_every too (--validate-every 5)")
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> Recipe:
+        """A recipe from TOML or JSON; unknown keys and wrong types are refused."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for key in settings:
+            if key not in known:
+                raise UsageError(
+                    f"a recipe has no setting {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}."
+                )
+        return cls(**settings)
+
+
+def check_recipe(recipe: object) -> None:
+    """Refuse what is no recipe, above all the settings of one."""
+    if not isinstance(recipe, Recipe):
+        raise UsageError(f"a recipe is a conjoin.Recipe, not a {type(recipe).__name__}: Recipe.from_mapping makes one")
+
+
+def _plain(name: str, value: Any, wanted: type) -> Any:
+    """A setting as the plain number or text that it is kept as: 1 and 1.0 are one learning rate, and one run."""
+    allowed: type = {int: Integral, float: Real, str: str}[wanted]
+    if not isinstance(value, allowed) or isinstance(value, bool):
+        raise UsageError(f"{name} = {value!r} should be of type {wanted.__name__}")
+    try:
+        return wanted(value)
+    except OverflowError as error:
+        raise UsageError(f"{name} is too large: it is below {LARGEST:.2g}") from error

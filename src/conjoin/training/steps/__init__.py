@@ -1,0 +1,1 @@
+"""Training steps and the choice between them."""

@@ -1,0 +1,53 @@
+"""The step without a gradient of the whole entity table: for tables that are large, sharded or sampled.
+
+The loss and its gradients are those of `objective`; only the order of the work differs. Tiles of the table are changed
+as soon as their gradient is known, and the rows that the batch looks up last of all.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from conjoin.model.model import Model
+from conjoin.model.softmax import NegativeSample
+from conjoin.training.objective import factors, gradient_of, relation_gradients
+from conjoin.training.optimizer import RowOptimizer
+from conjoin.training.recipe import Recipe
+
+
+def rowwise_step(
+    model: Model,
+    h: Tensor,
+    r: Tensor,
+    t: Tensor,
+    recipe: Recipe,
+    *,
+    update: RowOptimizer,
+    sample: NegativeSample | None,
+) -> Tensor:
+    """Change the entities, leave the relations' gradient in .grad; return (mean nll, penalty)."""
+    entities, batch = model.entities, factors(model, h, r, t)
+    q = batch.q.detach()
+    ids = torch.cat([h, t]) if recipe.n3 or recipe.f2 else h
+    places, own = entities.owned(ids)
+    touched, gradients = [own], []
+    if sample is None:
+        update.begin(own)
+        nll, dq = entities.softmax_by_tiles(q, t, take=update.tile)
+    else:
+
+        def keep(rows: Tensor, gradient: Tensor) -> None:
+            touched.append(rows)
+            gradients.append(gradient)
+
+        nll, dq = entities.sampled_softmax(q, t, sample, take=keep)
+    cost = batch.backward(dq, recipe)
+    leaves = [batch.heads, batch.tails] if len(ids) > len(h) else [batch.heads]
+    looked_up = torch.cat([gradient_of(leaf) for leaf in leaves])[places]
+    if sample is None:
+        update.finish(own, looked_up)
+    else:
+        update.rows(torch.cat(touched), torch.cat([looked_up, *gradients]))
+    relation_gradients(model, r, batch)
+    return torch.stack([nll.mean(), cost])

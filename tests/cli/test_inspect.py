@@ -1,0 +1,169 @@
+"""datasets, fetch, inspect, split, forms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.commands import TINY, conjoin, write_lines
+
+import conjoin as library
+from conjoin.forms.notation import FORMS
+
+CSV = "subject,verb,object,when\nAnn,likes,Bob,2001\nBob,likes,Ann,2002\n" + "".join(
+    f'"Smith, {i}",knows,Ann,{i}\nBob,knows,"Smith, {i}",{i}\n' for i in range(9)
+)
+
+
+def test_datasets() -> None:
+    listed = conjoin("datasets", "--json").json["datasets"]
+    assert [d["name"] for d in listed] == (
+        ["fb15k-237", "wn18rr", "yago3-10", "fb15k", "wn18", "umls", "kinship", "nations", "atlas"]
+    )
+    atlas = listed[-1]
+    assert {"train", "valid", "test", "entities", "relations", "licence", "sources", "folder"} <= set(atlas)
+    assert atlas["folder"]
+    table = conjoin("datasets").out
+    assert "embedded" in table
+    assert "1,079,040" in table
+
+
+def test_fetch_verifies_what_is_here() -> None:
+    assert conjoin("fetch", "atlas", "--json").json["verified"] is True
+    assert "verified" in conjoin("fetch", "ATLAS").out
+
+
+def test_inspect_prints_the_row_of_the_dataset_table() -> None:
+    report = conjoin("inspect", "atlas", "--json").json
+    graph = library.load("atlas")
+    assert report["sizes"] == {
+        "train": len(graph.train),
+        "valid": len(graph.valid),
+        "test": len(graph.test),
+        "entities": graph.n_entities,
+        "relations": graph.n_relations,
+        "examples": 2 * len(graph.train),
+    }
+    out = conjoin("inspect", "atlas", "--relations", 2).out
+    assert "Leakage: mirrored" in out
+    assert "Most frequent relations (2 of 14)" in out
+
+
+def test_inspect_shows_labels(lands: Path) -> None:
+    out = conjoin("inspect", lands).out
+    assert "borders" in out
+    assert "P1" not in out
+    assert "(2 of" not in out
+
+
+def test_a_table_with_columns_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(CSV, encoding="utf-8")
+    words = (file, "--columns", "subject,verb,object")
+    assert conjoin("inspect", *words, "--json").json["sizes"]["relations"] == 2
+    wrong = conjoin("inspect", file, "--columns", "subject,vreb,object")
+    assert wrong.code == 2
+    assert "Did you mean verb?" in wrong.err
+    by_itself = conjoin("inspect", file, "--json")
+    assert by_itself.json["sizes"]["relations"] == 2
+    assert "head, relation and tail are the columns 'subject', 'verb', 'object'" in by_itself.err
+    bad = conjoin("inspect", file, "--no-header")
+    assert bad.code == 2
+    assert "people.csv:1: wrong number of columns" in bad.err
+    assert conjoin("train", *words, *TINY, "-o", tmp_path / "run").code == 0
+    assert "Smith, 3" in conjoin("ask", tmp_path / "run", "Bob", "knows", "-k", 99).out
+
+
+def test_inspect_tells_what_a_file_was_taken_for(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text(CSV.replace(",", ";"), encoding="utf-8")
+    (tmp_path / "own").mkdir()
+    write_lines(tmp_path / "own" / "train.txt", [("a", "r", "b"), ("b", "r", "c")])
+    pq.write_table(pa.table({"to": ["a"], "from": ["b"], "type": ["r"]}), tmp_path / "own" / "test.parquet")
+    (tmp_path / "rdf.nt").write_text("<http://a> <http://r> <http://b> .\n", encoding="utf-8")
+    roles = "head, relation and tail are the columns"
+    expected = {
+        ("people.csv", "--delimiter", ";"): [
+            f"people.csv: read as CSV, separator ';'; {roles} 'subject', 'verb', 'object'"
+        ],
+        ("own",): [
+            f"own/train.txt: read as TSV, separator '\\t'; {roles} 0, 1, 2",
+            f"own/test.parquet: read as Parquet; {roles} 'from', 'type', 'to'",
+        ],
+        ("rdf.nt",): ["rdf.nt: read as N-Triples"],
+    }
+    for (name, *options), sentences in expected.items():
+        told = [f"{tmp_path}/{sentence}" for sentence in sentences]
+        assert conjoin("inspect", tmp_path / name, *options, "--json").json["read_as"] == told
+        assert conjoin("inspect", tmp_path / name, *options).out.splitlines()[: len(told)] == told
+    assert conjoin("inspect", "atlas", "--json").json["read_as"] == []
+
+
+def test_split_is_stored_and_never_changes(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(CSV, encoding="utf-8")
+    words = ("split", file, "--columns", "subject,verb,object", "--valid", "2", "--test", "10%")
+    report = conjoin(*words, "-o", tmp_path / "a", "--json").json
+    assert report["train"] + report["valid"] + report["test"] == 20
+    assert conjoin(*words, "-o", tmp_path / "b").code == 0
+    for name in ("train.txt", "valid.txt", "test.txt"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    again = conjoin(*words, "-o", tmp_path / "a")
+    assert again.code == 2
+    assert "--overwrite" in again.err
+    assert conjoin(*words, "-o", tmp_path / "a", "--overwrite").code == 0
+    assert "is not a size" in conjoin("split", file, "-o", tmp_path / "c", "--valid", "lots").err
+
+
+def test_bad_lines_stop_or_are_counted(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "facts.tsv", [("a", "r", "b"), ("only", "two"), ("b", "r", "a")])
+    stopped = conjoin("inspect", file)
+    assert stopped.code == 2
+    assert "facts.tsv:2: wrong number of columns" in stopped.err
+    skipped = conjoin("inspect", file, "--on-error", "skip", "--json")
+    assert sum(skipped.json["sizes"][split] for split in ("train", "valid", "test")) == 2
+    assert "1" in skipped.err
+
+
+def test_labels_from_a_file(tmp_path: Path) -> None:
+    facts = write_lines(tmp_path / "facts.tsv", [("Q1", "r", "Q2"), ("Q2", "r", "Q1")])
+    labels = write_lines(tmp_path / "labels.tsv", [("Q1", "Köln", "more"), ("Q2", "Bonn", "more")])
+    assert conjoin("train", facts, "--labels", labels, *TINY, "-o", tmp_path / "run").code == 0
+    answers = conjoin("ask", tmp_path / "run", "köln", "r", "--json").json["answers"]
+    assert [answer["label"] for answer in answers] == ["Bonn"]
+
+
+@pytest.mark.parametrize("rank", [2, 500])
+def test_forms(rank: int) -> None:
+    listed = conjoin("forms", "--rank", rank, "--json").json
+    assert [form["name"] for form in listed["forms"]] == list(FORMS)
+    for form in listed["forms"]:
+        assert form["form"] == str(FORMS[form["name"]])
+        assert form["parameters_per_relation"] == FORMS[form["name"]].reals(rank)
+    table = conjoin("forms", "--rank", rank).out
+    assert all(name in table for name in FORMS)
+    assert "FiveStar(c=-conj(b), d=conj(a))" in table
+
+
+def test_every_bad_line_is_listed_with_place_and_reason(tmp_path: Path) -> None:
+    good = [f"p{i % 9}\tr{i % 2}\tq{i % 7}" for i in range(63)]
+    bad = ["two\tcells", "a\t \tb", "a\tb\0\tc"] * 10
+    file = tmp_path / "bad30.tsv"
+    file.write_text("\n".join([*good, *bad]), encoding="utf-8")
+    words = (file, "--on-error", "skip")
+    listed = conjoin("inspect", *words, "--json").json["bad_lines"]
+    assert [line.split(": ")[:2] for line in listed[:3]] == [
+        [f"{file}:64", "wrong number of columns"],
+        [f"{file}:65", "empty name"],
+        [f"{file}:66", "NUL byte"],
+    ]
+    assert len(listed) == 30
+    said = conjoin("inspect", *words).err
+    assert [line in said for line in listed] == [True] * 5 + [False] * 25
+    assert "30 of these lines (bad_lines)" in said
+    conjoin("train", *words, *TINY, "-o", tmp_path / "run")
+    assert json.loads((tmp_path / "run/graph/graph.json").read_text(encoding="utf-8"))["bad_lines"] == listed
+    assert conjoin("ingest", *words, "-o", tmp_path / "stored", "--threads", "1").code == 0
+    assert conjoin("inspect", tmp_path / "stored", "--json").json["bad_lines"] == listed

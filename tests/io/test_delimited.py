@@ -1,0 +1,293 @@
+"""Columns, headers, delimiters and the quotes of CSV."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conjoin.errors import GraphError, UnknownName
+from conjoin.io import stream
+from conjoin.io.readers import ReadOptions, Triples, read_triples
+
+SKIP = ReadOptions(on_error="skip")
+
+
+def put(folder: Path, content: str | bytes, name: str = "facts.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def rows(triples: Triples) -> list[tuple[str, str, str]]:
+    return list(triples)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"on_error": "ignore"}, "unknown value of on_error 'ignore'"),
+        ({"literals": "kep"}, "Did you mean keep"),
+        ({"blank_nodes": None}, "It is keep or drop"),
+        ({"columns": (0, 1)}, "three different names or positions"),
+        ({"columns": (0, 1, 1)}, "three different names or positions"),
+        ({"columns": (0, 1, -1)}, "three different names or positions"),
+        ({"columns": (True, 1, 2)}, "three different names or positions"),
+        ({"columns": ("h", "r", "t"), "header": False}, "are names, which need a header"),
+        ({"delimiter": ""}, "one character"),
+        ({"delimiter": "::"}, "one character"),
+        ({"delimiter": "\n"}, "one character"),
+    ],
+)
+def test_options_that_make_no_sense(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises((GraphError, UnknownName), match=message):
+        ReadOptions(**wrong)
+
+
+@pytest.mark.parametrize("name", ["facts.csv", "facts.tsv"])
+@pytest.mark.parametrize(
+    "header", ["head,relation,tail", "Subject,PREDICATE,object", " source , rel , target ", "head,property,object"]
+)
+def test_a_header_with_the_usual_words_is_recognised_and_reported(tmp_path: Path, name: str, header: str) -> None:
+    delimiter = "," if name.endswith("csv") else "\t"
+    path = put(tmp_path, f"{header}\na,b,c\n".replace(",", delimiter), name)
+    triples, report = read_triples(path)
+    assert rows(triples) == [("a", "b", "c")]
+    assert report.header == tuple(header.split(","))
+    assert report.lines == 2
+    assert report.sentences() == (f"{path}: line 1 read as a header: {', '.join(header.split(','))}",)
+
+
+def test_a_header_puts_the_columns_in_order(tmp_path: Path) -> None:
+    path = put(tmp_path, "tail,s,head,relation\nc,?,a,b\n")
+    assert rows(read_triples(path)[0]) == [("a", "b", "c")]
+
+
+def test_single_letters_are_names_unless_a_header_is_asked_for(tmp_path: Path) -> None:
+    path = put(tmp_path, "t,h,r\nc,a,b\n")
+    assert rows(read_triples(path)[0]) == [("t", "h", "r"), ("c", "a", "b")]
+    assert rows(read_triples(path, ReadOptions(header=True))[0]) == [("a", "b", "c")]
+
+
+def test_other_headers_are_data_unless_asked_for(tmp_path: Path) -> None:
+    path = put(tmp_path, "from,via,to\na,b,c\n")
+    assert len(read_triples(path)[0]) == 2
+    assert rows(read_triples(path, ReadOptions(header=True))[0]) == [("a", "b", "c")]
+    facts = put(tmp_path, "head,relation,tail\na,b,c\n")
+    assert rows(read_triples(facts, ReadOptions(header=False))[0])[0] == ("head", "relation", "tail")
+
+
+def test_columns_by_name_and_by_position(tmp_path: Path) -> None:
+    path = put(tmp_path, "id;to;from;via\n1;c;a;b\n2;f;d;e\n")
+    by_name = ReadOptions(columns=("from", "via", "to"), delimiter=";")
+    by_place = ReadOptions(columns=(2, 3, 1), delimiter=";", header=True)
+    for options in (by_name, by_place):
+        assert rows(read_triples(path, options)[0]) == [("a", "b", "c"), ("d", "e", "f")]
+    assert len(read_triples(path, ReadOptions(columns=(2, 3, 1), delimiter=";"))[0]) == 3
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (("form", "via", "to"), r":1: no column is named 'form'; there are 'from', 'via', 'to'\. Did you mean from\?"),
+        ((0, 1, 3), ":1: no column 3, counted from 0: there are 3"),
+    ],
+)
+def test_columns_that_are_not_there(tmp_path: Path, columns: Any, message: str) -> None:
+    path = put(tmp_path, "from,via,to\na,b,c\n")
+    with pytest.raises(GraphError, match=message):
+        read_triples(path, ReadOptions(columns=columns, header=True, on_error="skip"))
+
+
+def test_two_columns_of_one_name(tmp_path: Path) -> None:
+    path = put(tmp_path, "a,a,b,c\n1,2,3,4\n")
+    with pytest.raises(GraphError, match="2 columns are named 'a'"):
+        read_triples(path, ReadOptions(columns=("a", "b", "c")))
+
+
+def test_a_header_of_many_columns_needs_a_choice(tmp_path: Path) -> None:
+    path = put(tmp_path, "w,x,y,z\na,b,c,d\n")
+    with pytest.raises(GraphError, match=r"facts.csv:1: 4 columns \('w', 'x', 'y', 'z'\): choose three"):
+        read_triples(path, ReadOptions(header=True))
+    with pytest.raises(GraphError, match=r":1: .* 4 columns instead of 3: 'w', 'x', 'y', 'z' .where all .*columns="):
+        read_triples(path)
+
+
+def test_chosen_columns_allow_more_but_every_line_has_as_many(tmp_path: Path) -> None:
+    path = put(tmp_path, "short\nx\ta\tb\tc\nx\ta\tb\tc\td\nx\ta\tb\nx\td\te\tf\n", "facts.tsv")
+    triples, report = read_triples(path, ReadOptions(columns=(1, 2, 3), on_error="skip"))
+    assert rows(triples) == [("a", "b", "c"), ("d", "e", "f")]
+    assert [(problem.line, problem.detail) for problem in report.samples] == [
+        (1, "1 column, too few for columns=(1, 2, 3)"),
+        (3, "5 columns instead of 4"),
+        (4, "3 columns instead of 4"),
+    ]
+
+
+def test_quotes_are_names_in_tsv_and_syntax_in_csv(tmp_path: Path) -> None:
+    line = '"a b"|"c|d"|e"f\n'
+    assert rows(read_triples(put(tmp_path, line), ReadOptions(delimiter="|"))[0]) == [("a b", "c|d", 'e"f')]
+    tsv = put(tmp_path, '"a"\t"b\tc"\n', "facts.tsv")
+    assert rows(read_triples(tsv)[0]) == [('"a"', '"b', 'c"')]
+
+
+def test_quoted_line_breaks_are_kept_and_counted_and_lines_stay_exact(tmp_path: Path) -> None:
+    path = put(tmp_path, 'a,"b\r\nb",c\n\nd,e\n"f\nf",g,"h\n\nh"\nx,,y\n')
+    triples, report = read_triples(path, SKIP)
+    assert rows(triples) == [("a", "b\r\nb", "c"), ("f\nf", "g", "h\n\nh")]
+    assert [(problem.line, problem.reason) for problem in report.samples] == [
+        (4, "wrong number of columns"),
+        (9, "empty name"),
+    ]
+    assert (report.lines, report.multiline_rows, report.blank_lines) == (9, 2, 1)
+
+
+def test_an_open_quote_costs_one_line_not_the_rest_of_the_file(tmp_path: Path) -> None:
+    facts = [(f"h{i}", "r", f"t{i}") for i in range(50)]
+    lines = [",".join(fact) for fact in facts]
+    for broken in ('a,"b,c', '"', 'a,"b"x,c'):
+        path = put(tmp_path, "\n".join([*lines[:20], broken, *lines[20:]]))
+        triples, report = read_triples(path, SKIP)
+        assert rows(triples) == facts
+        assert report.problems == {"broken CSV": 1}
+        assert report.samples[0].line == 21
+        with pytest.raises(GraphError, match=r"facts.csv:21: broken CSV: "):
+            read_triples(path)
+
+
+def test_an_open_quote_is_noticed_at_the_next_quote(tmp_path: Path) -> None:
+    path = put(tmp_path, 'a,b,c\nd,"e,f\ng,h,i\nj,k,"l"\nm,n,o\n')
+    triples, report = read_triples(path, SKIP)
+    assert rows(triples) == [("a", "b", "c"), ("g", "h", "i"), ("j", "k", "l"), ("m", "n", "o")]
+    assert [problem.line for problem in report.samples] == [2]
+    assert "runs to line 4" in report.samples[0].detail
+
+
+def test_a_row_with_too_few_cells_gives_back_the_lines_it_swallowed(tmp_path: Path) -> None:
+    path = put(tmp_path, 'a,"b\nc,d,e\nf,g,h"\ni,j,k\n')
+    triples, report = read_triples(path, SKIP)
+    assert rows(triples) == [("c", "d", "e"), ("f", "g", 'h"'), ("i", "j", "k")]
+    assert [problem.line for problem in report.samples] == [1]
+    assert (report.lines, report.multiline_rows) == (4, 0)
+
+
+def test_an_open_quote_over_a_long_file(tmp_path: Path) -> None:
+    facts = [f"h{i},r,t{i}" for i in range(40_000)]
+    path = put(tmp_path, "\n".join(["a,b,c", 'd,"e,f', *facts]))
+    triples, report = read_triples(path, SKIP)
+    assert len(triples) == 40_001
+    assert report.samples[0].line == 2
+    assert report.lines == 40_002
+
+
+def test_bad_bytes_in_csv(tmp_path: Path) -> None:
+    path = put(tmp_path, b'a,b,c\nd,\xff,f\ng,"h\n\xfe",i\nj,k,l\nm,n\x00,o\n')
+    with pytest.raises(GraphError, match=r"bad UTF-8: .* Save the whole file as UTF-8 where .*--on-error skip"):
+        read_triples(path)
+    triples, report = read_triples(path, SKIP)
+    assert rows(triples) == [("a", "b", "c"), ("j", "k", "l")]
+    assert [str(problem) for problem in report.samples] == [
+        f"{path}:2: bad UTF-8: byte 0xff at position 3 of the line",
+        f"{path}:4: bad UTF-8: byte 0xfe at position 1 of the line, in a row from line 3 to 4",
+        f"{path}:6: NUL byte: the relation 'n\\x00' holds a NUL byte",
+    ]
+
+
+def test_other_separators_are_named_for_quoted_cells_and_for_spaces(tmp_path: Path) -> None:
+    with pytest.raises(
+        GraphError, match=re.escape("expected after '\"'; with ';' it has 3: try ReadOptions(delimiter=';'")
+    ):
+        read_triples(put(tmp_path, '"a";"b";"d"\n'))
+    with pytest.raises(GraphError, match=re.escape("With ' ' it has 3: try ReadOptions(delimiter=' '")):
+        read_triples(put(tmp_path, "a b c\nd e f\n", "facts.txt"))
+    with pytest.raises(GraphError, match=re.escape("expected after '\"'. Mend")):
+        read_triples(put(tmp_path, '"a"x,b,c;d;e\n'))
+    with pytest.raises(GraphError, match=re.escape("the delimiter?). Mend")):
+        read_triples(put(tmp_path, "a\tb\tc\nNew York City\n", "facts.tsv"))
+
+
+def test_lone_carriage_returns_in_csv_are_a_problem(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=re.escape("facts.csv:1: broken CSV: new-line character seen")):
+        read_triples(put(tmp_path, "a,b,c\rd,e,f\r"))
+
+
+def test_endless_cells_are_refused(tmp_path: Path) -> None:
+    path = put(tmp_path, f"a,b,{'x' * 200_000}\nd,e,f\n")
+    triples, report = read_triples(path, SKIP)
+    assert rows(triples) == [("d", "e", "f")]
+    assert report.problems == {"broken CSV": 1}
+
+
+def test_a_first_line_that_shares_no_name_is_pointed_out(tmp_path: Path) -> None:
+    facts = [f"a{i % 4},r,b{i % 3}" for i in range(12)]
+    odd = put(tmp_path, "\n".join(["Subjekt,Verb,Objekt", *facts]), "odd.csv")
+    triples, report = read_triples(odd)
+    assert len(triples) == 13
+    assert report.like_a_header == ("Subjekt", "Verb", "Objekt")
+    assert "(Subjekt, Verb, Objekt) was read as a fact" in report.sentences()[0]
+    assert "--header" in report.sentences()[0]
+    for lines, options in (
+        (facts, ReadOptions()),
+        (["a0,Verb,Objekt", *facts], ReadOptions()),
+        (["Subjekt,r,Objekt", *facts], ReadOptions()),
+        (["Subjekt,Verb,Objekt", *facts], ReadOptions(header=False)),
+        (["Subjekt,Verb,Objekt", *facts], ReadOptions(header=True)),
+        (["Subjekt,Verb,Objekt", *facts[:3]], ReadOptions()),
+    ):
+        plain = put(tmp_path, "\n".join(lines), "plain.csv")
+        assert read_triples(plain, options)[1].like_a_header is None
+
+
+def test_another_delimiter_is_named(tmp_path: Path) -> None:
+    file = put(tmp_path, "nr;head;relation;tail\n1;a;r;b\n")
+    named = r"With ';' it has 4: try ReadOptions\(delimiter=';'\) \(--delimiter ';'\)"
+    with pytest.raises(GraphError, match=named):
+        read_triples(file)
+    with pytest.raises(GraphError, match=named):
+        read_triples(file, ReadOptions(columns=("head", "relation", "tail")))
+
+
+SPACED = """a space follows every delimiter: it was read as part of the delimiter, not of the names"""
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_space_after_every_comma_belongs_to_the_comma(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quoted: bool
+) -> None:
+    lines = [
+        "Subject, Predicate, Object",
+        "Lima, located in, Peru",
+        "Peru,  borders, Chile",
+        "",
+        "Peru,borders, Bolivia",
+    ]
+    if quoted:
+        lines[1:1] = ['"Lima, Ohio", "part of", "Allen\nCounty, Ohio"']
+    path = put(tmp_path, "\n".join([*lines[:2], *["x, r, y"] * 200, *lines[2:]]))
+    triples, report = read_triples(path)
+    names = {name for triple in triples for name in triple}
+    assert names == {"Lima", "located in", "Peru", "borders", "Chile", "Bolivia", "x", "r", "y"} | (
+        {"Lima, Ohio", "part of", "Allen\nCounty, Ohio"} if quoted else set()
+    )
+    assert f"{path}: {SPACED}" in report.sentences()
+    flowed: list[tuple[str, ...]] = []
+    found = stream.stream_triples(
+        path,
+        ReadOptions(),
+        lambda b: flowed.extend(zip(*(b.column(i).to_pylist() for i in range(3)), strict=True)),
+        scope="",
+    )
+    assert (flowed, found) == (rows(triples), report)
+
+
+@pytest.mark.parametrize(
+    "text", ["a, r,b\nc, r, d\n", "a,r,b\n", "a, r, b\nc,r,d\n", "a, r, b,\n", '"a, b"\n', ""], ids=repr
+)
+def test_spaces_after_some_commas_are_part_of_the_names(tmp_path: Path, text: str) -> None:
+    triples, report = read_triples(put(tmp_path, text), SKIP, may_be_empty=True)
+    assert not report.spaced
+    assert [" r" in fact for fact in triples] == [", r" in line for line in text.splitlines() if line.count(",") == 2]
+    tsv = put(tmp_path, "a\t r\t b\n", "facts.tsv")
+    assert rows(read_triples(tsv)[0]) == [("a", " r", " b")]

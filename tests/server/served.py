@@ -1,0 +1,99 @@
+"""A little run, a client that talks to a service over it without a socket, and a service that has one."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+from starlette.types import ASGIApp
+from tests.cli.commands import TINY, conjoin, little_graph
+
+from conjoin.server.app import create_app
+from conjoin.server.metrics import Metrics
+from conjoin.server.open_runs import OpenRuns, open_runs
+from conjoin.server.settings import ServerSettings
+from conjoin.server.uvicorn_server import bind, make_server
+
+HERE = "http://127.0.0.1:8311"
+
+
+def little_run(folder: Path) -> Path:
+    """A finished run on countries in a ring, with ids as names and words as labels."""
+    run = folder / "lands"
+    ran = conjoin("train", little_graph(folder / "graph"), *TINY, "-o", run, "--json")
+    assert ran.code == 0, ran.err
+    return run
+
+
+@contextmanager
+def talking(
+    *runs: Path, settings: ServerSettings | None = None, log: io.StringIO | None = None, shelf: OpenRuns | None = None
+) -> Iterator[TestClient]:
+    """A client of a service that has started."""
+    chosen = settings or ServerSettings(rate=1e6, burst=1e6)
+    shelf = shelf or open_runs(runs, settings=chosen)
+    app = create_app(shelf, chosen, watch=Metrics(log or io.StringIO()))
+    with TestClient(app, base_url=HERE) as client:
+        yield client
+
+
+def error_of(answer: Any) -> tuple[str, str]:
+    """Reason and hint; anything else in the answer is an error."""
+    body = answer.json()
+    assert list(body) == ["error"], body
+    assert set(body["error"]) == {"reason", "hint"}
+    assert "Traceback" not in answer.text
+    assert body["error"]["reason"]
+    return body["error"]["reason"], body["error"]["hint"]
+
+
+@contextmanager
+def listening(
+    run: Path, settings: ServerSettings, *, shelf: OpenRuns | None = None, watch: Metrics | None = None
+) -> Iterator[tuple[str, int]]:
+    """A real server on a socket, in a thread."""
+    seen = watch or Metrics(io.StringIO())
+    app = create_app(shelf or open_runs([run], settings=settings), settings, watch=seen)
+    with serving(app, settings, seen) as address:
+        yield address
+
+
+@contextmanager
+def serving(app: ASGIApp, settings: ServerSettings, watch: Metrics | None = None) -> Iterator[tuple[str, int]]:
+    """Any application on a socket, in a thread."""
+    ready = threading.Event()
+    seen = watch or Metrics(io.StringIO())
+    with bind("127.0.0.1", 0) as place:
+        server = make_server(app, settings=settings, watch=seen, started=ready.set)
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[place])))
+        thread.start()
+        assert ready.wait(20)
+        try:
+            yield place.getsockname()[:2]
+        finally:
+            server.should_exit = True
+            thread.join(60)
+            assert not thread.is_alive()
+
+
+def exchange(address: tuple[str, int], request: bytes) -> bytes:
+    """Send bytes, read until the other side closes."""
+    with socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(request)
+        return rest(connection)
+
+
+def rest(connection: socket.socket) -> bytes:
+    """What comes until the other side closes, or cuts."""
+    answer = b""
+    with suppress(ConnectionError):
+        while part := connection.recv(65536):
+            answer += part
+    return answer
