@@ -248,7 +248,7 @@ def _examples(sizes: PlannedSizes, batch: int, span: int) -> tuple[int, int]:
 
 
 def _different(batch: int, sizes: PlannedSizes) -> int:
-    """Questions of a batch that differ, if they were drawn at random: only those are computed (`training/steps/dense.py`)."""
+    """How many distinct queries a random batch has: only those are computed (`training/steps/dense.py`)."""
     possible = 2 * sizes.relations * sizes.entities
     return batch if batch < GROUPED else round(-possible * math.expm1(-batch / possible))
 
