@@ -25,8 +25,9 @@ from conjoin.runtime.distributed import current, init_mesh, joined
 from conjoin.training.checkpoint import load_checkpoint, save_model
 from conjoin.training.checkpoint_distributed import load_shards, save_shards
 from conjoin.training.loop import Training, train
-from conjoin.training.objective import gradients, loss
+from conjoin.training.objective import Objective, loss
 from conjoin.training.recipe import Recipe
+from conjoin.training.steps.dense import gradients
 
 ENTITIES, RELATIONS = 13, 3
 FORMS = ("complex", "5star-conj")
@@ -67,7 +68,7 @@ def losses_and_gradients() -> dict[str, Tensor]:
             model, again = (model_of(form, entities=entities) for _ in range(2))
             recipe = Recipe(n3=0.1, f2=0.2)
             name = f"{form} {entities}"
-            found[f"{name} costs"] = gradients(model, *batch(), recipe)
+            found[f"{name} costs"] = gradients(model, *batch(), Objective.of(recipe))
             value = loss(again, *batch(), recipe)
             value.backward()  # type: ignore[no-untyped-call]
             found[f"{name} loss"] = value.detach()

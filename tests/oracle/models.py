@@ -8,6 +8,9 @@ from torch import Tensor
 
 from conjoin.forms.notation import parse
 from conjoin.model.model import Model
+from conjoin.training.objective import Objective
+from conjoin.training.penalties import FACTORS
+from conjoin.training.recipe import Recipe
 
 
 def model_of(
@@ -20,3 +23,9 @@ def model_of(
 
 def rows(table: Tensor) -> list[list[float]]:
     return [[float(x) for x in row] for row in table.detach()]
+
+
+def penalty_of(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
+    """The mean n3 and f2 penalty of a batch, differentiable in the model's parameters."""
+    squared = dict(zip(FACTORS, model.squared_moduli(h, r, t), strict=True))
+    return Objective.of(recipe).penalty.per_example(squared).mean()

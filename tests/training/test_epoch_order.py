@@ -8,9 +8,9 @@ from conjoin.graph.graph import Graph
 from conjoin.model.model import Model
 from conjoin.training.batches import epoch_order
 from conjoin.training.loop import train
-from conjoin.training.objective import gradients
+from conjoin.training.objective import Objective
 from conjoin.training.recipe import Recipe
-from conjoin.training.steps.dense import gradients_on_cpu
+from conjoin.training.steps.dense import gradients, gradients_on_cpu
 
 
 def source(seed: int = 0) -> torch.Generator:
@@ -71,9 +71,9 @@ def test_a_question_scored_once_for_all_its_answers_has_the_same_gradient() -> N
     model = Model("5star-conj", 30, 3, rank=5, scale=0.4, dtype=torch.float64)
     h, r = torch.randint(3, (2, 40), generator=source())
     t = torch.randint(30, (40,), generator=source(1))
-    wanted = gradients(model, h, r, t, recipe)
+    wanted = gradients(model, h, r, t, Objective.of(recipe))
     expected = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-    found = gradients_on_cpu(model, h, r, t, recipe)
+    found = gradients_on_cpu(model, h, r, t, Objective.of(recipe), group=True)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-11, atol=1e-13)

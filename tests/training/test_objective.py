@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.oracle import scores as oracle
 from tests.oracle.memory import Allocations
-from tests.oracle.models import model_of, rows
+from tests.oracle.models import model_of, penalty_of, rows
 from tests.oracle.specs import Spec, every_spec, specs
 
-from conjoin.training.objective import gradients, loss, penalty
+from conjoin.training.objective import Objective, loss
+from conjoin.training.penalties import FACTORS, FactorPenalty
 from conjoin.training.recipe import Recipe
 from conjoin.training.steps import dense
-from conjoin.training.steps.dense import gradients_on_cpu
+from conjoin.training.steps.dense import gradients, gradients_on_cpu
 
 SPECS = every_spec()
 WAYS = [gradients, gradients_on_cpu]
@@ -38,6 +39,10 @@ def recipe(name: str) -> Recipe:
     return Recipe(n3=n3, f2=f2)
 
 
+def objective(name: str) -> Objective:
+    return Objective.of(recipe(name))
+
+
 def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     h, r, t = torch.tensor(BATCH).unbind(1)
     return h, r, t
@@ -49,7 +54,7 @@ def check_loss(spec: Spec, name: str, rank: int, seed: int) -> None:
     nll, cost = oracle.loss(spec, rows(model.entities.weight), rows(model.relations), BATCH, n3=n3, f2=f2)
     assert loss(model, *batch(), recipe(name)).item() == pytest.approx(nll + cost, rel=1e-10, abs=1e-10)
     for way in WAYS:
-        assert way(model, *batch(), recipe(name)).tolist() == pytest.approx([nll, cost], rel=1e-10, abs=1e-10)
+        assert way(model, *batch(), objective(name)).tolist() == pytest.approx([nll, cost], rel=1e-10, abs=1e-10)
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -81,9 +86,9 @@ def test_training_gradients_are_those_of_the_loss(name: str, kind: str, budget: 
     reference = model_of(SPECS[name], seed=4)
     h, r, t = batch()
     plain = torch.nn.functional.cross_entropy(reference.scores(h, r), t)
-    (plain + penalty(reference.squared_moduli(h, r, t), recipe(kind))).backward()  # type: ignore[no-untyped-call]
+    (plain + penalty_of(reference, h, r, t, recipe(kind))).backward()  # type: ignore[no-untyped-call]
     for way in WAYS:
-        way(model, h, r, t, recipe(kind))
+        way(model, h, r, t, objective(kind))
         for found, wanted in zip(model.parameters(), reference.parameters(), strict=True):
             torch.testing.assert_close(found.grad, wanted.grad, rtol=1e-10, atol=1e-12)
     loss(reference, h, r, t, recipe(kind)).backward()  # type: ignore[no-untyped-call]
@@ -103,7 +108,7 @@ def test_any_batch_under_any_budget(triples: list[tuple[int, int, int]], budget:
     h, r, t = torch.tensor(triples).unbind(1)
     loss(reference, h, r, t, recipe("both")).backward()  # type: ignore[no-untyped-call]
     for way in WAYS:
-        way(model, h, r, t, recipe("both"))
+        way(model, h, r, t, objective("both"))
         for found, wanted in zip(model.parameters(), reference.parameters(), strict=True):
             torch.testing.assert_close(found.grad, wanted.grad, rtol=1e-9, atol=1e-10)
 
@@ -112,9 +117,9 @@ def test_any_batch_under_any_budget(triples: list[tuple[int, int, int]], budget:
 def test_gradients_do_not_add_up_over_batches(gradients: Callable[..., torch.Tensor]) -> None:
     model, fresh = model_of("5star-conj"), model_of("5star-conj")
     h, r, t = batch()
-    gradients(model, t, r, h, recipe("n3"))
-    gradients(model, h[:2], r[:2], t[:2], recipe("n3"))
-    gradients(fresh, h[:2], r[:2], t[:2], recipe("n3"))
+    gradients(model, t, r, h, objective("n3"))
+    gradients(model, h[:2], r[:2], t[:2], objective("n3"))
+    gradients(fresh, h[:2], r[:2], t[:2], objective("n3"))
     for found, wanted in zip(model.parameters(), fresh.parameters(), strict=True):
         assert torch.equal(found.grad, wanted.grad)  # type: ignore[arg-type]
 
@@ -122,11 +127,9 @@ def test_gradients_do_not_add_up_over_batches(gradients: Callable[..., torch.Ten
 def test_the_penalty_is_per_example() -> None:
     """Factors 1, 2 and 3 in each of two coordinates: Σ m³ = 2 · 36, Σ m² = 2 · 14, whatever the batch."""
     for size in (1, 5):
-        squared = torch.ones(size, 2), torch.full((size, 2), 4.0), torch.full((size, 2), 9.0)
-        assert penalty(squared, Recipe(n3=0.5)).item() == pytest.approx(36)
-        assert penalty(squared, Recipe(n3=0, f2=0.5)).item() == pytest.approx(14)
-        assert penalty(squared, Recipe(n3=0.5, f2=0.5)).item() == pytest.approx(50)
-        assert penalty(squared, Recipe(n3=0)).item() == 0
+        squared = dict(zip(FACTORS, (torch.full((size, 2), modulus**2) for modulus in (1.0, 2.0, 3.0)), strict=True))
+        for n3, f2, expected in ((0.5, 0.0, 36), (0.0, 0.5, 14), (0.5, 0.5, 50), (0.0, 0.0, 0)):
+            assert FactorPenalty(n3, f2).per_example(squared).tolist() == pytest.approx([expected] * size)
 
 
 @pytest.mark.parametrize("name", ["complex", "5star", "5star-halfreg", "quate"])
@@ -135,7 +138,7 @@ def test_factors_of_zero_have_finite_gradients(name: str) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-    gradients(model, *batch(), recipe("both"))
+    gradients(model, *batch(), objective("both"))
     assert all(bool(torch.isfinite(p.grad).all()) for p in model.parameters() if p.grad is not None)
 
 
@@ -144,6 +147,6 @@ def test_bounded_gradients_hold_no_matrix_of_scores() -> None:
     model = model_of("5star-conj", entities=entities, rank=2, budget=budget)
     h, r, t = torch.arange(64), torch.arange(64) % 4, torch.arange(64) + 64
     with Allocations() as seen:
-        gradients(model, h, r, t, recipe("n3"))
+        gradients(model, h, r, t, objective("n3"))
     assert seen.largest <= budget
     assert seen.peak <= 2 * budget + 3 * entities * 4 * 8 < 64 * entities * 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from numbers import Integral
@@ -143,6 +143,28 @@ class Form(ABC):
     def squared_moduli(self, heads: Tensor, slots: Slots, tails: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """|h|², m² and |t|² of every coordinate, each (B, rank): what a regulariser sees."""
         return self.head(heads).squared(), self.squared_modulus(slots), Z.of_row(tails).squared()
+
+    def factors(
+        self,
+        names: Sequence[str],
+        heads: Tensor,
+        unfolded: Slots,
+        tails: Tensor,
+        query: Tensor,  # noqa: ARG002 (forms whose query is a product read it)
+    ) -> dict[str, Tensor]:
+        """The squared moduli (B, k) of factors by name; FormError for a factor that the form does not have."""
+        known = {
+            "head": lambda: self.head(heads).squared(),
+            "relation": lambda: self.squared_modulus(unfolded),
+            "tail": lambda: Z.of_row(tails).squared(),
+        }
+        for name in names:
+            if name not in known:
+                raise FormError(
+                    f"{self.family} has no factor {name}: its query is not a product of a head and a relation. "
+                    f"It has {', '.join(known)}."
+                )
+        return {name: known[name]() for name in names}
 
     def head(self, rows: Tensor) -> Z:
         """How entities' rows (B, 2·rank) are read when they stand at the head."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -39,3 +40,13 @@ class ComplEx(Form):
 
     def squared_modulus(self, slots: Slots) -> Tensor:
         return Z.joined(slots["a1"], slots["a2"]).squared()
+
+    def factors(
+        self, names: Sequence[str], heads: Tensor, unfolded: Slots, tails: Tensor, query: Tensor
+    ) -> dict[str, Tensor]:
+        products = {
+            "head_relation": lambda: Z.of_row(query).squared(),
+            "tail_relation": lambda: Z.of_row(tails).squared() * self.squared_modulus(unfolded),
+        }
+        usual = super().factors([name for name in names if name not in products], heads, unfolded, tails, query)
+        return {name: usual[name] if name in usual else products[name]() for name in names}

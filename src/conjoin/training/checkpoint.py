@@ -226,8 +226,10 @@ def load_checkpoint(path: Path, training: Training) -> Mapping[str, Any]:
                 remembered[name] = table.cut(tensor)
         training.step.optimizer.remember(remembered)
         training.progress = Progress.of(words["progress"])
-        costs = tensors.get("costs", torch.empty(0, 2))
-        training.costs = list(costs.reshape(-1, 2).to(training.model.device))
+        width = len(training.step.objective.names)
+        training.costs = list(tensors.get("costs", torch.empty(0, width)).to(training.model.device))
+        if any(costs.shape != (width,) for costs in training.costs):
+            raise ValueError(f"its steps do not have {width} numbers")
         check_state(training)
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as error:
         raise RunError(f"{path} does not belong to this run ({error})") from error

@@ -221,12 +221,12 @@ def _places(training: Training, stored: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def _room_for_costs(training: Training, about: Mapping[str, Any]) -> Tensor:
-    """For nll and penalty of the steps done in a broken epoch, of which there are no more than an epoch has."""
-    steps, width = about["shape"]
+    """For the terms of the steps done in a broken epoch, of which there are no more than an epoch has."""
+    (steps, width), terms = about["shape"], len(training.step.objective.names)
     most = -(-2 * len(training.graph.train) // training.recipe.batch)
-    if type(steps) is not int or not 0 < steps <= most or width != 2:
+    if type(steps) is not int or not 0 < steps <= most or width != terms:
         raise ValueError(f"it has the costs of {steps} steps, and an epoch has {most}")
-    return torch.zeros(steps, 2, dtype=DTYPES[about["dtype"]], device=training.model.device)
+    return torch.zeros(steps, terms, dtype=DTYPES[about["dtype"]], device=training.model.device)
 
 
 def _check_whole(name: str, about: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,11 @@ from conjoin.training.steps.choose import TrainingStep
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the doubled training set did. `valid` holds metrics where the epoch was validated.
+    """The result of one pass over both directions of the training facts. `valid` holds metrics where the epoch was
+    validated.
 
-    `loss` is the mean cross-entropy of the questions and `penalty` their mean penalty, n3 and f2 included; training
-    lowers the sum of the two.
+    `loss` is the mean cross-entropy of the queries and `penalty` the sum of their mean penalties. `terms` holds each
+    term of the objective by its name, multiplied by its weight; training lowers the sum of these.
 
     >>> Epoch(number=1, loss=6.09, penalty=0.2, seconds=0.3).valid is None
     True
@@ -46,6 +47,7 @@ class Epoch:
     seconds: float
     valid: Mapping[str, float] | None = None
     best: bool = False
+    terms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -73,8 +75,8 @@ class Progress:
 class Training(Iterator[Epoch]):
     """One model on its way. The order of the examples belongs to (seed, epoch), so there is no random state to keep.
 
-    Where `track` breaks an epoch off between two steps, `costs` holds those of the steps done, one row (nll, penalty)
-    each, and the next epoch asked for is the rest of this one. `step` goes on with the optimiser of another training.
+    Where `track` breaks an epoch off between two steps, `costs` holds those of the steps done, each with one number per
+    term, and the next epoch is the rest of this one. `step` goes on with the optimiser of another training.
     """
 
     @torch.inference_mode(mode=False)
@@ -119,8 +121,10 @@ class Training(Iterator[Epoch]):
         number = self.progress.epoch + 1
         synchronize(self.model.device)
         with matmul_precision(self.recipe.precision), self.threads(), self._clock():
-            loss, penalty = self._pass(number)
-        epoch = Epoch(number, loss, penalty, self.progress.seconds)
+            costs = self._pass(number)
+        objective = self.step.objective
+        terms = objective.by_name(costs)
+        epoch = Epoch(number, costs[0], objective.penalties(costs), self.progress.seconds, terms=terms)
         every = self.recipe.validate_every
         if every and (number % every == 0 or number == self.recipe.epochs):
             epoch = self._validated(epoch)
@@ -140,7 +144,8 @@ class Training(Iterator[Epoch]):
         finally:
             self.progress.seconds += time.perf_counter() - start
 
-    def _pass(self, number: int) -> tuple[float, float]:
+    def _pass(self, number: int) -> list[float]:
+        """One epoch; the mean of each of the objective's terms."""
         order = self._questions.in_order(self.recipe.together, generator(self.seed, "order", number))
         count = -(-len(order) // self.recipe.batch)
         left = count - len(self.costs)
@@ -149,11 +154,10 @@ class Training(Iterator[Epoch]):
         per_step = torch.stack(self.costs).cpu().double().numpy()
         bad = np.flatnonzero(~np.isfinite(per_step).all(axis=1))
         if len(bad):
-            nll, penalty = per_step[bad[0]]
-            raise Diverged(divergence(self.recipe, number, int(bad[0]) + 1, nll=float(nll), penalty=float(penalty)))
+            nll, *others = map(float, per_step[bad[0]])
+            raise Diverged(divergence(self.recipe, number, int(bad[0]) + 1, nll=nll, penalty=sum(others)))
         weights = np.diff(np.minimum(np.arange(count + 1) * self.recipe.batch, len(order))) / len(order)
-        nll, penalty = weights @ per_step
-        return float(nll), float(penalty)
+        return [float(cost) for cost in weights @ per_step]
 
     def _steps(self, number: int, order: Tensor) -> Iterator[tuple[Tensor | int, NegativeSample | None]]:
         """What the steps of an epoch get that are not done yet, prepared a span at a time.
@@ -186,7 +190,7 @@ class Training(Iterator[Epoch]):
                     self.best_weights[name] = tensor.clone()
         else:
             self.progress.stale += 1
-        return Epoch(epoch.number, epoch.loss, epoch.penalty, epoch.seconds, valid, better)
+        return replace(epoch, valid=valid, best=better)
 
 
 def _check_trainable(model: Model) -> None:

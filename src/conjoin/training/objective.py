@@ -1,98 +1,171 @@
-"""The loss of a batch, twice: as one differentiable formula, and as the gradients that training needs.
+"""The objective of training: a sum of named terms, as a differentiable formula and as one backward pass.
 
-Both say the same: mean cross-entropy over all entities plus the penalty on the batch's own factors, divided by the
-batch size. The second never builds a table-sized gradient more than once.
+"nll" is the mean cross-entropy of the tails over all entities. "n3" and "f2" are penalties that each step computes in
+one sweep (`FactorPenalty`). Every other term is a function of the batch's rows: see `Term`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from conjoin.forms.base import Form, Slots
 from conjoin.model.model import Model
 from conjoin.model.padding import add_rows, pad_rows
+from conjoin.training.penalties import FACTORS, FactorPenalty, Penalty
 from conjoin.training.recipe import Recipe
 
 
-def penalty(squared_moduli: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Tensor:
-    """n3 · Σ m³ + f2 · Σ m² over all factors and coordinates of a question, the mean of a batch."""
-    total = torch.zeros_like(squared_moduli[0][:, 0])
-    for squared in squared_moduli:
-        if recipe.n3:
-            total = total + recipe.n3 * squared.pow(1.5).sum(dim=1)
-        if recipe.f2:
-            total = total + recipe.f2 * squared.sum(dim=1)
-    return total.mean()
+@dataclass(frozen=True)
+class Batch:
+    """Examples (h, r, t) and their rows, differentiable: `heads` and `tails` (B, entity width), `relations` (B,
+    relation width). Reciprocal relations are those from n_relations on."""
 
-
-def loss(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
-    """The objective of a batch of questions (h, r, ?) with answers t, as a scalar for autograd."""
-    return model.entities.nll(model.query(h, r), t) + penalty(model.squared_moduli(h, r, t), recipe)
-
-
-class Factors(NamedTuple):
-    """What a batch is made of: rows of its heads, relations and tails as leaves, its queries, its squared moduli."""
-
+    model: Model
+    h: Tensor
+    r: Tensor
+    t: Tensor
     heads: Tensor
     relations: Tensor
     tails: Tensor
-    q: Tensor
-    moduli: tuple[Tensor, Tensor, Tensor]
 
-    def backward(self, dq: Tensor, recipe: Recipe) -> Tensor:
-        """Leave the gradient of nll and penalty in the leaves, given that of the nll in q; return the penalty."""
-        if not (recipe.n3 or recipe.f2):
-            torch.autograd.backward(self.q, dq)
-            return dq.new_zeros(())
-        cost, slopes = _penalty_and_slopes([squared.detach() for squared in self.moduli], recipe)
-        depends = [pair for pair in zip(self.moduli, slopes, strict=True) if pair[0].requires_grad]
-        torch.autograd.backward((self.q, *(m for m, _ in depends)), (dq, *(slope for _, slope in depends)))
-        return cost
+    @classmethod
+    def of(cls, model: Model, h: Tensor, r: Tensor, t: Tensor) -> Batch:
+        """A batch whose rows are leaves of a graph: `backward` leaves gradients in their .grad."""
+        ends = model.entities.rows(torch.cat([h, t]))
+        heads, tails = ends[: len(h)].requires_grad_(), ends[len(h) :].requires_grad_()
+        return cls(model, h, r, t, heads, model.relations.detach()[r].requires_grad_(), tails)
+
+    @property
+    def form(self) -> Form:
+        return self.model.form
+
+    @cached_property
+    def unfolded(self) -> Slots:
+        """What the form computes with, from `relations`."""
+        return self.form.unfold(self.relations)
+
+    @cached_property
+    def query(self) -> Tensor:
+        """The queries (B, query width)."""
+        return self.form.query(self.heads, self.unfolded)
+
+    @cached_property
+    def relation_table(self) -> Tensor:
+        """The rows of all relations and reciprocals, (2·n_relations, relation width), as a leaf of its own."""
+        return self.model.relations.detach().requires_grad_()
+
+    def add_table_gradient(self, gradient: Tensor) -> None:
+        """Add what a backward pass left in `relation_table`, where a term has read it."""
+        if "relation_table" in vars(self) and self.relation_table.grad is not None:
+            gradient.add_(self.relation_table.grad)
+
+    def squared_moduli(self, names: Sequence[str] = FACTORS) -> dict[str, Tensor]:
+        """The squared moduli (B, k) of factors by name."""
+        return self.form.factors(names, self.heads, self.unfolded, self.tails, self.query)
 
 
-def factors(model: Model, h: Tensor, r: Tensor, t: Tensor) -> Factors:
-    """The rows of a batch and what follows from them alone."""
-    form = model.form
-    ends = model.entities.rows(torch.cat([h, t]))
-    heads, tails = ends[: len(h)].requires_grad_(), ends[len(h) :].requires_grad_()
-    rows = model.relations.detach()[r].requires_grad_()
-    slots = form.unfold(rows)
-    return Factors(heads, rows, tails, form.query(heads, slots), form.squared_moduli(heads, slots, tails))
+class Term(Protocol):
+    """A summand of the objective. Its weight is that of the recipe.
+
+    On a GPU a step is recorded once and replayed: a term must not read numbers of the batch back into Python.
+    """
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """The mean over the batch: a scalar, differentiable in the batch's rows and in its relation table."""
+
+    def obstacle(self, form: Form, rank: int) -> str | None:
+        """Why this term cannot be computed for a form, as a sentence; None where it can."""
 
 
-def gradients(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
-    """Leave the gradient of `loss` in the parameters' .grad; return (mean nll, penalty), not waiting for the device."""
-    entities, batch = model.entities, factors(model, h, r, t)
-    entity_gradient = buffer_of(entities.weight)
-    nll, dq = entities.softmax(batch.q.detach(), t, out=entity_gradient)
-    cost = batch.backward(dq, recipe)
-    if recipe.n3 or recipe.f2:
-        entities.add_to(entity_gradient, t, gradient_of(batch.tails))
-    entities.add_to(entity_gradient, h, gradient_of(batch.heads))
-    relation_gradients(model, r, batch)
-    return torch.stack([nll.mean(), cost])
+@dataclass(frozen=True)
+class Objective:
+    """What training lowers: cross-entropy + `penalty` + the other terms, each with its weight.
+
+    A step returns one number for each of `names`, weighted as in the sum.
+
+    >>> objective = Objective.of(Recipe(n3=0.05))
+    >>> objective.names, dict(objective.weights)
+    (('nll', 'n3'), {'nll': 1.0, 'n3': 0.05})
+    """
+
+    penalty: FactorPenalty = field(default_factory=FactorPenalty)
+    terms: Mapping[str, tuple[float, Term]] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> Objective:
+        """The objective of a recipe."""
+        return cls(FactorPenalty(recipe.n3, recipe.f2))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of a step's numbers. n3 and f2 are one number, which is 0 without them."""
+        return "nll", self.penalty.name, *self.terms
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The weight of every term."""
+        own = {"nll": 1.0, "n3": self.penalty.n3, "f2": self.penalty.f2}
+        others = {name: weight for name, (weight, _) in self.terms.items()}
+        return {name: weight for name, weight in {**own, **others}.items() if weight}
+
+    def by_name(self, costs: Sequence[float]) -> dict[str, float]:
+        """The numbers of a step or an epoch by the names of their terms; those that have no weight are left out."""
+        named = dict(zip(self.names, costs, strict=True))
+        return named if self.penalty else {name: cost for name, cost in named.items() if name != self.penalty.name}
+
+    def penalties(self, costs: Sequence[float]) -> float:
+        """The sum of the terms that are penalties, from the numbers of a step or an epoch."""
+        extra = zip(costs[2:], self.terms.values(), strict=True)
+        return sum((cost for cost, (_, term) in extra if isinstance(term, Penalty)), start=costs[1])
+
+    @property
+    def sees_tails(self) -> bool:
+        """Do terms other than the cross-entropy depend on the rows of the tails?"""
+        return bool(self.penalty or self.terms)
+
+    def term_costs(self, batch: Batch) -> list[Tensor]:
+        """The terms beside cross-entropy, n3 and f2, weighted, as scalars for autograd."""
+        return [weight * term(batch) for weight, term in self.terms.values()]
+
+    def backward(self, batch: Batch, nll: Tensor, dq: Tensor) -> Tensor:
+        """Leave the gradient of all terms in the batch's leaves and in the relations' .grad, given the losses (B,) and
+        the gradient of their mean by the queries; return one number per term."""
+        outputs, slopes, cost = [batch.query], [dq], dq.new_zeros(())
+        if self.penalty:
+            squared = list(batch.squared_moduli().values())
+            cost, gradients = self.penalty.of_batch([factor.detach() for factor in squared])
+            pairs = [pair for pair in zip(squared, gradients, strict=True) if pair[0].requires_grad]
+            outputs += [factor for factor, _ in pairs]
+            slopes += [gradient for _, gradient in pairs]
+        terms = self.term_costs(batch)
+        torch.autograd.backward([*outputs, *terms], [*slopes, *map(torch.ones_like, terms)])
+        relation_gradient(batch.model, batch)
+        return torch.stack([nll.mean(), cost, *(term.detach() for term in terms)])
 
 
-def relation_gradients(model: Model, r: Tensor, batch: Factors) -> None:
-    """Leave the relations' gradient in .grad."""
+def relation_gradient(model: Model, batch: Batch) -> None:
+    """Leave the relations' gradient in .grad, from the leaves of a batch."""
     gradient = buffer_of(model.relations)
     gradient.zero_()
-    add_rows(gradient, r, gradient_of(batch.relations))
+    add_rows(gradient, batch.r, gradient_of(batch.relations))
+    batch.add_table_gradient(gradient)
 
 
-def _penalty_and_slopes(squared_moduli: list[Tensor], recipe: Recipe) -> tuple[Tensor, list[Tensor]]:
-    """`penalty` and its derivatives by the squared moduli, without a graph: d m³ / d m² = 1.5 m."""
-    batch = len(squared_moduli[0])
-    moduli = [squared.sqrt() for squared in squared_moduli]
-    slopes = [modulus * (1.5 * recipe.n3 / batch) + recipe.f2 / batch for modulus in moduli]
-    pairs = zip(squared_moduli, moduli, strict=True)
-    cubes = [torch.dot(squared.reshape(-1), modulus.reshape(-1)) for squared, modulus in pairs]
-    cost = torch.stack(cubes).sum() * (recipe.n3 / batch)
-    if recipe.f2:
-        cost = cost + torch.stack([squared.sum() for squared in squared_moduli]).sum() * (recipe.f2 / batch)
-    return cost, slopes
+def loss(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
+    """The objective of a batch of queries (h, r, ?) with targets t, as a scalar for autograd."""
+    objective, entities = Objective.of(recipe), model.entities
+    batch = Batch(model, h, r, t, entities(h), model.relations[r], entities(t))
+    vars(batch)["relation_table"] = model.relations
+    nll = entities.nll(batch.query, t)
+    penalty = objective.penalty.per_example(batch.squared_moduli()).mean()
+    return sum(objective.term_costs(batch), start=nll + penalty)
 
 
 def buffer_of(parameter: torch.nn.Parameter) -> Tensor:
@@ -103,5 +176,5 @@ def buffer_of(parameter: torch.nn.Parameter) -> Tensor:
 
 
 def gradient_of(leaf: Tensor) -> Tensor:
-    assert leaf.grad is not None
-    return leaf.grad
+    """The gradient that a backward pass left in a leaf; zeros where nothing depends on it."""
+    return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.oracle.memory import Allocations
+from tests.oracle.models import penalty_of
 from torch import Tensor
 
 from conjoin.errors import UsageError
@@ -18,7 +19,6 @@ from conjoin.model.softmax import NegativeSample
 from conjoin.model.table import EntityTable
 from conjoin.training.loop import train
 from conjoin.training.negatives import Negatives
-from conjoin.training.objective import penalty
 from conjoin.training.recipe import Recipe
 from conjoin.training.steps.choose import TrainingStep
 
@@ -139,7 +139,7 @@ def sampled_cost(model: Model, batch: Tensor, ids: Tensor, log_q: Tensor, recipe
         torch.stack([row[target], *(row[e] for e in ids.tolist() if e != int(target))]).logsumexp(0) - row[target]
         for row, target in zip(scores, t, strict=True)
     ]
-    return torch.stack(losses).mean() + penalty(model.squared_moduli(h, r, t), recipe)
+    return torch.stack(losses).mean() + penalty_of(model, h, r, t, recipe)
 
 
 def direction(rule: str, gradient: Tensor, kept: Tensor, rows: Tensor, number: int) -> Tensor:

@@ -18,10 +18,10 @@ from conjoin.forms.pair import Pair
 from conjoin.model.model import Model
 from conjoin.model.softmax import NegativeSample
 from conjoin.runtime.device import has_bf16_products, recorded, too_old
-from conjoin.training.objective import gradients
+from conjoin.training.objective import Objective
 from conjoin.training.optimizer import Optimizer, RowOptimizer
 from conjoin.training.recipe import Precision, Recipe
-from conjoin.training.steps.dense import gradients_on_cpu
+from conjoin.training.steps.dense import gradients, gradients_on_cpu
 from conjoin.training.steps.rowwise import rowwise_step
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class TrainingStep:
     """
 
     def __init__(self, model: Model, recipe: Recipe, *, fused: bool = True) -> None:
-        self.model, self.recipe = model, recipe
+        self.model, self.recipe, self.objective = model, recipe, Objective.of(recipe)
         self.optimizer = optimizer_for(model, recipe)
         self.obstacle = why_not(model, recipe) if fused else "plain kernels were asked for"
         if self.obstacle and recipe.precision == "bf16" and model.device.type == "cuda":
@@ -81,7 +81,7 @@ class TrainingStep:
         assert isinstance(batch, Tensor)
         if self._update is not None:
             h, r, t = batch.unbind(dim=1)
-            costs = rowwise_step(self.model, h, r, t, self.recipe, update=self._update, sample=sample)
+            costs = rowwise_step(self.model, h, r, t, self.objective, update=self._update, sample=sample)
             self.optimizer.step()
             return costs
         if self.model.device.type != "cuda" or len(batch) != self.recipe.batch:
@@ -96,10 +96,12 @@ class TrainingStep:
     def _plain(self, examples: Tensor) -> Tensor:
         h, r, t = examples.unbind(dim=1)
         if examples.is_cuda or not self.model.entities.whole:
-            costs = gradients(self.model, h, r, t, self.recipe)
+            costs = gradients(self.model, h, r, t, self.objective)
         else:
             factors = None if self._full else torch.bfloat16
-            costs = gradients_on_cpu(self.model, h, r, t, self.recipe, factors=factors)
+            costs = gradients_on_cpu(
+                self.model, h, r, t, self.objective, group=self.recipe.together > 1, factors=factors
+            )
         self.optimizer.step()
         return costs
 

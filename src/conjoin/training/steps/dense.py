@@ -1,7 +1,8 @@
-"""The gradients of a batch on a CPU, where the number of sweeps over rows counts as much as the products.
+"""The gradients of a batch for a table that one process holds whole: in general, and faster on a CPU.
 
-The same numbers as `objective.gradients` up to rounding, with less work: a question that is asked twice in a large
-batch is scored once with twice the weight, and the penalty of entities, where heads are read as tails, needs no graph.
+Both give the gradients of `objective.loss`. On a CPU the number of sweeps over rows counts as much as the products: a
+query that occurs twice in a large batch is scored once with twice the weight, and the penalty of entities, where heads
+are read as tails, needs no graph.
 """
 
 from __future__ import annotations
@@ -13,17 +14,16 @@ from torch import Tensor
 
 from conjoin.model.model import Model
 from conjoin.model.padding import add_rows
-from conjoin.training.objective import buffer_of, gradient_of, gradients
-from conjoin.training.recipe import Recipe
+from conjoin.training.objective import Batch, Objective, buffer_of, gradient_of
 
 GROUPED = 500
-"""Batches from which on questions are grouped. Of 1,000 random examples 3 % (WN18RR), 7 % (FB15K-237) or 10 % (atlas)
-ask a question again; of fewer examples too few do to pay for finding them."""
+"""Batches from which on queries are grouped. Of 1,000 random examples 3 % (WN18RR), 7 % (FB15K-237) or 10 % (atlas)
+repeat a query; of fewer examples too few do to pay for finding them."""
 
 
 class GroupedQueries(NamedTuple):
-    """The questions of a batch: heads and relations (Q,), and the part of the examples that asks each one, (Q,) or the
-    same for all. Where some are asked again, `place` (B,) says which one each example asks."""
+    """The queries of a batch: heads and relations (Q,), and the part of the examples that has each one, (Q,) or the
+    same for all. Where some occur again, `place` (B,) is the number of each example's query."""
 
     h: Tensor
     r: Tensor
@@ -31,73 +31,90 @@ class GroupedQueries(NamedTuple):
     place: Tensor | None = None
 
 
-def gradients_on_cpu(
-    model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe, *, factors: torch.dtype | None = None
-) -> Tensor:
-    """Leave the gradient of `objective.loss` in the parameters' .grad; return (mean nll, penalty).
+def gradients(model: Model, h: Tensor, r: Tensor, t: Tensor, objective: Objective) -> Tensor:
+    """Leave the gradient of the objective in the parameters' .grad; return one number per term, not waiting for the
+    device."""
+    entities, batch = model.entities, Batch.of(model, h, r, t)
+    entity_gradient = buffer_of(entities.weight)
+    nll, dq = entities.softmax(batch.query.detach(), t, out=entity_gradient)
+    costs = objective.backward(batch, nll, dq)
+    if objective.sees_tails:
+        entities.add_to(entity_gradient, t, gradient_of(batch.tails))
+    entities.add_to(entity_gradient, h, gradient_of(batch.heads))
+    return costs
 
-    `factors`: a shorter type for the factors of the two products that make gradients of scores.
+
+def gradients_on_cpu(
+    model: Model,
+    h: Tensor,
+    r: Tensor,
+    t: Tensor,
+    objective: Objective,
+    *,
+    group: bool = False,
+    factors: torch.dtype | None = None,
+) -> Tensor:
+    """The same numbers as `gradients` up to rounding, with less work.
+
+    `group` scores equal queries once in small batches too. `factors` is a shorter type for the factors of the two
+    products that make gradients of scores.
     """
-    entities, form, penalised = model.entities, model.form, bool(recipe.n3 or recipe.f2)
+    entities, form, penalty = model.entities, model.form, objective.penalty
     if not form.heads_as_tails:
-        return gradients(model, h, r, t, recipe)
-    asked = (
-        _once(h, r, model.relations) if recipe.together > 1 or len(t) >= GROUPED else GroupedQueries(h, r, 1 / len(t))
-    )
-    ids = torch.cat([asked.h, t]) if penalised else asked.h
+        return gradients(model, h, r, t, objective)
+    queries = _once(h, r, model.relations) if group or len(t) >= GROUPED else GroupedQueries(h, r, 1 / len(t))
+    ids = torch.cat([queries.h, t]) if objective.sees_tails else queries.h
+    count = len(queries.h)
     ends = entities.weight.detach().index_select(0, ids)
-    heads = ends[: len(asked.h)].detach().requires_grad_()
-    rows = model.relations.detach().index_select(0, asked.r).requires_grad_()
+    heads = ends[:count].detach().requires_grad_()
+    rows = model.relations.detach().index_select(0, queries.r).requires_grad_()
     slots = form.unfold(rows)
     q = form.query(heads, slots)
     entity_gradient, relation_gradient = buffer_of(entities.weight), buffer_of(model.relations)
     nll, dq = entities.softmax(
-        q.detach(), t, out=entity_gradient, place=asked.place, share=asked.share, factors=factors
+        q.detach(), t, out=entity_gradient, place=queries.place, share=queries.share, factors=factors
     )
     relation_gradient.zero_()
     outputs, slopes, cost = [q], [dq], nll.new_zeros(())
-    if penalised:
-        squared = form.squared_modulus(slots)
-        cost, slope = _penalty(squared.detach(), asked.share, recipe)
+    if penalty:
+        squared = form.factors(("relation",), heads, slots, heads, q)["relation"]
+        cost, slope = penalty.of_shares(squared.detach(), queries.share)
         if squared.requires_grad:
             outputs.append(squared)
             slopes.append(slope)
-    torch.autograd.backward(outputs, slopes)
-    if penalised:
-        cost = cost + _entities(ends, asked.share, recipe)
+    terms, tails, batch = [], ends[count:].detach(), None
+    if objective.terms:
+        tails = tails.clone().requires_grad_()
+        batch = Batch(model, h, r, t, _per_example(heads, queries), _per_example(rows, queries), tails)
+        terms = objective.term_costs(batch)
+    torch.autograd.backward([*outputs, *terms], [*slopes, *map(torch.ones_like, terms)])
+    if penalty:
+        cost = cost + penalty.of_rows(ends, _share_of_ends(queries, len(t)))
     else:
         ends.zero_()
-    ends[: len(asked.h)] += gradient_of(heads)
+    ends[:count] += gradient_of(heads)
+    if batch is not None:
+        ends[count:] += gradient_of(tails)
     add_rows(entity_gradient, ids, ends)
-    add_rows(relation_gradient, asked.r, gradient_of(rows))
-    return torch.stack([nll.mean(), cost])
+    add_rows(relation_gradient, queries.r, gradient_of(rows))
+    if batch is not None:
+        batch.add_table_gradient(relation_gradient)
+    return torch.stack([nll.mean(), cost, *(term.detach() for term in terms)])
+
+
+def _per_example(rows: Tensor, queries: GroupedQueries) -> Tensor:
+    """Rows (B, ·) of the examples from rows (Q, ·) of the queries; differentiable."""
+    return rows if queries.place is None else rows.index_select(0, queries.place)
+
+
+def _share_of_ends(queries: GroupedQueries, answers: int) -> Tensor | float:
+    """The part of the batch that each row of heads, then tails, stands for."""
+    share = queries.share
+    return torch.cat([share, share.new_full((answers,), 1 / answers)]) if isinstance(share, Tensor) else share
 
 
 def _once(h: Tensor, r: Tensor, relations: Tensor) -> GroupedQueries:
-    """The different questions of a batch."""
+    """The different queries of a batch."""
     asked, place, count = torch.unique(h * len(relations) + r, return_inverse=True, return_counts=True)
     share = count.to(relations.dtype).div_(len(h))
     return GroupedQueries(asked // len(relations), asked % len(relations), share, place)
-
-
-def _penalty(squared: Tensor, share: Tensor | float, recipe: Recipe) -> tuple[Tensor, Tensor]:
-    """Σ share (n3 m³ + f2 m²) of squared moduli (n, k), and its derivative by them."""
-    scale = share[:, None] if isinstance(share, Tensor) else share
-    slope = squared.sqrt().mul_(scale)
-    cost = torch.dot(slope.reshape(-1), squared.reshape(-1)) * recipe.n3
-    slope.mul_(1.5 * recipe.n3)
-    if recipe.f2:
-        cost = cost + (squared * scale).sum() * recipe.f2
-        slope.add_(scale, alpha=recipe.f2)
-    return cost, slope
-
-
-def _entities(ends: Tensor, share: Tensor | float, recipe: Recipe) -> Tensor:
-    """The penalty of heads and answers, whose rows become its gradient: d|z|² is 2 z."""
-    if isinstance(share, Tensor):
-        answers = len(ends) - len(share)
-        share = torch.cat([share, share.new_full((answers,), 1 / answers)])
-    planes = ends.view(len(ends), 2, -1)
-    cost, slope = _penalty(planes.square().sum(dim=1), share, recipe)
-    planes.mul_(slope.mul_(2)[:, None])
-    return cost

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from conjoin.model.model import Model
 from conjoin.model.softmax import NegativeSample
-from conjoin.training.objective import factors, gradient_of, relation_gradients
+from conjoin.training.objective import Batch, Objective, gradient_of
 from conjoin.training.optimizer import RowOptimizer
-from conjoin.training.recipe import Recipe
 
 
 def rowwise_step(
@@ -21,15 +20,15 @@ def rowwise_step(
     h: Tensor,
     r: Tensor,
     t: Tensor,
-    recipe: Recipe,
+    objective: Objective,
     *,
     update: RowOptimizer,
     sample: NegativeSample | None,
 ) -> Tensor:
-    """Change the entities, leave the relations' gradient in .grad; return (mean nll, penalty)."""
-    entities, batch = model.entities, factors(model, h, r, t)
-    q = batch.q.detach()
-    ids = torch.cat([h, t]) if recipe.n3 or recipe.f2 else h
+    """Change the entities, leave the relations' gradient in .grad; return one number per term."""
+    entities, batch = model.entities, Batch.of(model, h, r, t)
+    q = batch.query.detach()
+    ids = torch.cat([h, t]) if objective.sees_tails else h
     places, own = entities.owned(ids)
     touched, gradients = [own], []
     if sample is None:
@@ -42,12 +41,11 @@ def rowwise_step(
             gradients.append(gradient)
 
         nll, dq = entities.sampled_softmax(q, t, sample, take=keep)
-    cost = batch.backward(dq, recipe)
-    leaves = [batch.heads, batch.tails] if len(ids) > len(h) else [batch.heads]
+    costs = objective.backward(batch, nll, dq)
+    leaves = [batch.heads, batch.tails] if objective.sees_tails else [batch.heads]
     looked_up = torch.cat([gradient_of(leaf) for leaf in leaves])[places]
     if sample is None:
         update.finish(own, looked_up)
     else:
         update.rows(torch.cat(touched), torch.cat([looked_up, *gradients]))
-    relation_gradients(model, r, batch)
-    return torch.stack([nll.mean(), cost])
+    return costs
