@@ -132,8 +132,8 @@ def _reading(theme: str) -> str:
         "Seconds per epoch, medians of alternating rounds; a long epoch is extrapolated from a random part of it. "
         "*plain* is the published recipe in plain PyTorch with the same entity width, *wide* the same with the "
         "published code's entity width, both in float32; *plain alone* is plain on a CPU in a process of its own, as "
-        "`python -m bench.plain` runs it; *together* is ours with `--together 16`: the same examples and batch sizes, "
-        "but up to 16 answers of a question side by side, scored once; *floor* is the larger of arithmetic and "
+        "`python -m bench.plain` runs it; *together* is ours with `--group-queries 16`: the same examples and batch "
+        "sizes, but up to 16 answers of a question side by side, scored once; *floor* is the larger of arithmetic and "
         f"traffic at the measured rates. {spread}\n"
     )
 

@@ -142,7 +142,7 @@ def _ours(cell: BenchCell, graph: Graph, device: torch.device, effort: Effort) -
 
 def _together(cell: BenchCell, graph: Graph, device: torch.device, effort: Effort) -> Callable[[], float]:
     """Seconds per example of an epoch in groups. Only whole epochs have whole groups: their first steps are timed."""
-    recipe = replace(recipe_of(cell), together=TOGETHER)
+    recipe = replace(recipe_of(cell), group_queries=TOGETHER)
     model = Model(cell.form, graph.n_entities, graph.n_relations, rank=cell.rank, device=device)
     training = Training(model, graph, recipe)
     queries = torch.from_numpy(graph.queries("train"))

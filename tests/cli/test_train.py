@@ -70,7 +70,7 @@ def test_any_form_trains(lands: Path, tmp_path: Path, form: str) -> None:
 
 def test_options_reach_the_run(lands: Path, tmp_path: Path) -> None:
     learning = shlex.split("--epochs 2 --batch 7 --lr 0.05 --n3 0.02 --f2 0.01 --optimizer adam --initial-scale 0.1")
-    learning += ["--together", "3"]
+    learning += ["--group-queries", "3"]
     others = shlex.split(
         "--form 5star --quotient aligned --rank 6 --validate-every 1 --patience 1 --weights best --seed 9"
     )
@@ -88,7 +88,7 @@ def test_options_reach_the_run(lands: Path, tmp_path: Path) -> None:
         initial_scale=0.1,
         validate_every=1,
         patience=1,
-        together=3,
+        group_queries=3,
     )
 
 

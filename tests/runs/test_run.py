@@ -130,3 +130,13 @@ def test_settings_that_contradict_themselves() -> None:
         Run.of(GRAPH, "complex", rank=3, recipe=Recipe())
     with pytest.raises(RunError, match="not the settings of a run"):
         Run.from_json({"recipe": {}})
+
+
+def test_a_renamed_setting_leaves_the_id_of_a_run_as_it_was() -> None:
+    """Computed by the version in which group_queries was called together."""
+    fixed = {"data": "tiny", "checksum": "0" * 64, "form": "ComplEx()", "rank": 4}
+    stored = {**fixed, "recipe": {"epochs": 3, "together": 16}, "seed": 2, "weights": "last", "origin": ""}
+    run = Run.from_json(stored)
+    assert run.recipe.group_queries == 16
+    assert run.id == "0d1252cdbc57d378"
+    assert Run.from_json(run.to_json()).id == run.id

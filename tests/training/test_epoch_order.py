@@ -29,7 +29,9 @@ def groups_of(asked: torch.Tensor) -> list[tuple[tuple[int, ...], int]]:
 
 
 @given(
-    heads=st.lists(st.integers(0, 4), min_size=0, max_size=60), together=st.integers(1, 9), seed=st.integers(0, 2**31)
+    heads=st.lists(st.integers(0, 4), min_size=0, max_size=60),
+    group_queries=st.integers(1, 9),
+    seed=st.integers(0, 2**31),
 )
 def test_every_example_comes_once_and_groups_are_as_few_as_they_can_be(
     heads: list[int], together: int, seed: int
@@ -67,7 +69,7 @@ def test_apart_is_the_order_of_before() -> None:
 
 def test_a_question_scored_once_for_all_its_answers_has_the_same_gradient() -> None:
     """Batches small enough to be left ungrouped otherwise."""
-    recipe = Recipe(batch=40, n3=0.1, f2=0.02, together=16)
+    recipe = Recipe(batch=40, n3=0.1, f2=0.02, group_queries=16)
     model = Model("5star-conj", 30, 3, rank=5, scale=0.4, dtype=torch.float64)
     h, r = torch.randint(3, (2, 40), generator=source())
     t = torch.randint(30, (40,), generator=source(1))
@@ -82,5 +84,5 @@ def test_a_question_scored_once_for_all_its_answers_has_the_same_gradient() -> N
 def test_training_by_groups_learns() -> None:
     graph = Graph.from_triples([(f"e{i}", "next", f"e{j % 9}") for i in range(9) for j in (i + 1, i + 2, i + 3)])
     model = Model("complex", graph.n_entities, graph.n_relations, rank=8)
-    losses = [epoch.loss for epoch in train(model, graph, Recipe(epochs=30, batch=10, n3=0, together=3))]
+    losses = [epoch.loss for epoch in train(model, graph, Recipe(epochs=30, batch=10, n3=0, group_queries=3))]
     assert losses[-1] < 0.6 * losses[0]

@@ -128,7 +128,7 @@ def test_global_random_state_plays_no_part() -> None:
 
 
 @pytest.mark.parametrize("budget", [None, 500], ids=["dense", "chunked"])
-@pytest.mark.parametrize("other", [{}, {"together": 4}, {"negatives": 5, "negatives_power": 0.5}])
+@pytest.mark.parametrize("other", [{}, {"group_queries": 4}, {"negatives": 5, "negatives_power": 0.5}])
 def test_torch_defaults_play_no_part(other: dict[str, Any], budget: int | None) -> None:
     recipe = Recipe(epochs=1, batch=40, **other)
     first, _ = trained(recipe, budget=budget)

@@ -70,7 +70,7 @@ def test_defaults() -> None:
         ({"n3": float("nan")}, "negative"),
         ({"f2": -1.0}, "negative"),
         ({"optimizer": "adagard"}, "adagrad"),
-        *(({name: 10**400}, "at most 2147483647") for name in ("epochs", "batch", "validate_every", "together")),
+        *(({name: 10**400}, "at most 2147483647") for name in ("epochs", "batch", "validate_every", "group_queries")),
         *(({name: 10**400}, "too large") for name in ("lr", "n3", "f2", "initial_scale", "negatives_power")),
         ({"lr": 1e39}, "finite, below 3.4e[+]38"),
         ({"n3": 1e39}, "not negative, below 3.4e[+]38"),
@@ -121,3 +121,17 @@ def test_an_unknown_optimizer_is_an_unknown_name() -> None:
 def test_a_recipe_is_read_without_torch() -> None:
     code = "import sys, conjoin.training.recipe; raise SystemExit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_renamed_setting_is_read_by_its_earlier_name() -> None:
+    assert Recipe.from_mapping({"together": 16}) == Recipe(group_queries=16)
+    with pytest.raises(UsageError, match="group_queries"):
+        Recipe.from_mapping({"together": 16, "group_queries": 8})
+
+
+def test_the_weights_of_terms_survive_json_and_toml() -> None:
+    recipe = Recipe(terms={"dura": 0.1}, target_weights="degree")
+    assert Recipe.from_mapping(json.loads(json.dumps(dataclasses.asdict(recipe)))) == recipe
+    assert Recipe.from_mapping(tomllib.loads('target_weights = "degree"\n[terms]\ndura = 0.1')) == recipe
+    with pytest.raises(UnknownName, match="degree"):
+        Recipe(target_weights="degrees")  # type: ignore[arg-type]

@@ -147,7 +147,7 @@ def _usual_precision(device: str | None, *, here: bool, form: Form, negatives: i
 
     if not here:
         return "tf32" if negatives or processes > 1 else "bf16"
-    return usual_precision(choose_device(device).device, form, negatives=negatives, processes=processes)
+    return usual_precision(choose_device(device).device, form, settings={"negatives": negatives}, processes=processes)
 
 
 def _memory(wanted: str | None) -> tuple[int, int]:

@@ -9,6 +9,25 @@ import typer
 
 from conjoin.cli.options import offering
 
+TermOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=WEIGHT", help="Add a term to the objective, such as dura=0.1; can be repeated."),
+]
+
+
+def term_weights(typed: list[str] | None) -> dict[str, float]:
+    """The weights of `--term NAME=WEIGHT`."""
+    from conjoin.errors import UsageError
+
+    weights: dict[str, float] = {}
+    for words in typed or []:
+        name, _, weight = words.partition("=")
+        try:
+            weights[name.strip()] = float(weight)
+        except ValueError as error:
+            raise UsageError(f"--term {words} is not NAME=WEIGHT. Write it like --term dura=0.1.") from error
+    return weights
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeOptions:
@@ -41,15 +60,24 @@ class RecipeOptions:
     negatives_power: Annotated[
         float | None, typer.Option(help="Draw them by (1 + number of facts)^power.  [default: 0, uniform]")
     ] = None
-    together: Annotated[
+    group_queries: Annotated[
         int | None,
-        typer.Option(help="Up to n answers of one question side by side: faster on a CPU.  [default: 1, as published]"),
+        typer.Option(
+            "--group-queries",
+            "--together",
+            help="Put up to n answers of one query side by side: faster on a CPU.  [default: 1, as published]",
+        ),
+    ] = None
+    term: TermOption = None
+    target_weights: Annotated[
+        str | None, typer.Option(help="Weigh examples by their target: none or degree.  [default: none]")
     ] = None
 
     @property
     def all(self) -> dict[str, Any]:
         """What was typed, by its name."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        typed = {name: value for name, value in vars(self).items() if value is not None and name != "term"}
+        return {**typed, "terms": term_weights(self.term)} if self.term else typed
 
     @property
     def recipe(self) -> dict[str, Any]:

@@ -101,13 +101,14 @@ def train(
     from conjoin.runtime.distributed import restarted
     from conjoin.training.recipe import Recipe
     from conjoin.training.steps.choose import usual_precision
+    from conjoin.training.terms import check_term_names
 
     before = open_run(start) if start else None
     known = before.settings if before else None
     chosen_form = form_of(form or (known.form if known else opt.USUAL_FORM), quotient=quotient, layout=layout)
     chosen = choose_device(device)
     needed = {"validate_every": 1, "negatives": 1}  # what other options need may stand in a file that is not read yet
-    Recipe.from_mapping({**needed, **given.recipe})
+    check_term_names(Recipe.from_mapping({**needed, **given.recipe}).terms)
     with ProgressDisplay().watching() as watcher:
         loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
     loaded = held_apart(loaded, before.graph if before else None, start, given=not Path(graph).is_file(), say=say)
@@ -117,7 +118,7 @@ def train(
         "rank": rank,
         **training_settings(loaded, chosen_form, given.all, preset=preset, file=settings_file, say=say),
     }
-    usual = usual_precision(chosen.device, chosen_form, negatives=settings.get("negatives", 0), processes=mesh.count)
+    usual = usual_precision(chosen.device, chosen_form, settings=settings, processes=mesh.count)
     begun = RunFolder(out).run.recipe.precision if out and RunFolder(out).exists else None  # perhaps by other means
     settings.setdefault("precision", begun or usual)
     chosen_rank = settings.pop("rank")

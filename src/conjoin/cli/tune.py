@@ -11,6 +11,7 @@ import typer
 
 from conjoin.cli import options as opt
 from conjoin.cli.output import ProgressDisplay, emit, number, say, show
+from conjoin.cli.recipe_options import TermOption, term_weights
 
 
 @opt.reading_options
@@ -32,6 +33,7 @@ def tune(
     negatives_power: Annotated[
         float, typer.Option(help="Draw them by (1 + number of facts)^power, where no grid says it; 0: uniform.")
     ] = 0.0,
+    term: TermOption = None,
     epochs: Annotated[int, typer.Option(help="The most epochs of a trial.")] = 50,
     validate_every: Annotated[int, typer.Option(help="Rank valid every n epochs.")] = 5,
     prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Cut short what stays below the median.")] = True,
@@ -59,6 +61,7 @@ def tune(
     """
     from conjoin.runtime.atomic_files import check_target, make_folder, making, replacing
     from conjoin.runtime.device import choose_device
+    from conjoin.training.recipe import TermWeights
     from conjoin.training.search_space import SearchSpace, grid_of, settings_block
     from conjoin.training.tuning import best_attempt
     from conjoin.training.tuning import tune as search_for
@@ -72,6 +75,7 @@ def tune(
         rank=rank,
         negatives=negatives,
         negatives_power=negatives_power,
+        terms=TermWeights(term_weights(term)),
         epochs=epochs,
         validate_every=validate_every,
         prune=prune,

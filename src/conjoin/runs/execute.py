@@ -38,6 +38,8 @@ WRITING = 0.1
 """Share of the time that writing checkpoints may take."""
 WARM_UP = 1
 """Epochs left out of the median time: the first one pays for loading kernels."""
+SUMMED_UP = {"nll", "n3", "f2", "n3 + f2"}
+"""Terms that the `loss` and `penalty` of an event state in full."""
 EVENTS = "events"
 """Where a checkpoint keeps the checksum of the events that led to it."""
 
@@ -315,8 +317,11 @@ def _epochs(training: Training, kept: RunFolder, conduct: ExecutionOptions) -> N
 
 
 def event(epoch: Epoch) -> dict[str, Any]:
-    """One line of events.jsonl."""
-    line = {"epoch": epoch.number, "loss": epoch.loss, "penalty": epoch.penalty, "seconds": epoch.seconds}
+    """One line of events.jsonl; the single terms only where `loss` and `penalty` do not say it all."""
+    line: dict[str, Any] = {"epoch": epoch.number, "loss": epoch.loss, "penalty": epoch.penalty}
+    line["seconds"] = epoch.seconds
+    if epoch.terms.keys() - SUMMED_UP:
+        line["terms"] = dict(epoch.terms)
     return line if epoch.valid is None else {**line, "valid": finite(epoch.valid), "best": epoch.best}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from conjoin.errors import FormError, RunError, UnknownName, UsageError, unknown
 from conjoin.graph.graph import Graph
 from conjoin.runtime.atomic_files import digest
-from conjoin.training.recipe import Recipe, check_recipe
+from conjoin.training.recipe import RENAMED, Recipe, check_recipe
 
 if TYPE_CHECKING:
     from conjoin.forms.base import Form
@@ -88,9 +88,12 @@ class Run:
     def id(self) -> str:
         """Sixteen hexadecimal digits that name these settings on this graph.
 
-        Settings left at their defaults do not count, so that a setting added later leaves old runs what they were.
+        Settings left at their defaults do not count, and a renamed setting counts by its first name: a run keeps its id
+        when settings are added or renamed later.
         """
-        identity = {**_changed(self), "recipe": _changed(self.recipe), "format": FORMAT}
+        earlier = {name: old for old, name in RENAMED.items()}
+        recipe = {earlier.get(name, name): value for name, value in _changed(self.recipe).items()}
+        identity = {**_changed(self), "recipe": recipe, "format": FORMAT}
         del identity["data"]
         return digest(identity)[:16]
 

@@ -1,8 +1,9 @@
-"""What other installed packages add: forms, readers and datasets, announced as entry points.
+"""What other installed packages add: forms, readers, datasets and terms of the objective, as entry points.
 
     [project.entry-points."conjoin.forms"]      name = "package.module:A_FORM_OR_FAMILY"
     [project.entry-points."conjoin.readers"]    suffix = "package.module:read"
     [project.entry-points."conjoin.datasets"]   name = "package_with_dataset_toml"
+    [project.entry-points."conjoin.terms"]      name = "package.module:A_TERM"
 
 Nothing is imported before its name is asked for. A package that cannot be imported is an error for those who ask for
 what it adds, and for nobody else.
@@ -15,7 +16,7 @@ from typing import Any, Literal
 
 from conjoin.errors import BrokenPlugin
 
-Kind = Literal["form", "reader", "dataset"]
+Kind = Literal["form", "reader", "dataset", "term"]
 
 
 def names(kind: Kind) -> list[str]:

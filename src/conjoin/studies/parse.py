@@ -24,6 +24,7 @@ from conjoin.studies.spec import (
     TrainingSettings,
 )
 from conjoin.training.recipe import Recipe
+from conjoin.training.terms import check_term_names
 
 COUNTS = ("train", "valid", "test", "entities", "relations", "examples")
 MOST_SEEDS = 10_000
@@ -174,7 +175,9 @@ def _settings(table: TomlTable, name: str, defaults: Mapping[str, Any]) -> Train
     if type(rank) is not int or rank < 1:
         raise UsageError(f"{where}: rank = {rank!r} should be a whole number from 1")
     try:
-        return TrainingSettings(rank=rank, recipe=Recipe.from_mapping(values))
+        recipe = Recipe.from_mapping(values)
+        check_term_names(recipe.terms)
+        return TrainingSettings(rank=rank, recipe=recipe)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
 

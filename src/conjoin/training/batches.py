@@ -16,25 +16,25 @@ CPU_SPAN, GPU_SPAN = 1 << 18, 1 << 22
 at hand, and picks faster what fits into its caches."""
 
 
-def epoch_order(queries: Tensor, together: int, source: torch.Generator) -> Tensor:
-    """A random order of the questions (M, 3), as their numbers (M,).
+def epoch_order(queries: Tensor, group_queries: int, source: torch.Generator) -> Tensor:
+    """A random order of the queries with their targets (M, 3), as their numbers (M,).
 
-    With `together` > 1 it is an order of groups: up to so many examples that ask the same (head, relation) stand side
-    by side. Which examples form a group, and where the groups stand, is drawn anew each time.
+    With `group_queries` > 1 it is an order of groups: up to that many examples with one (head, relation) stand side by
+    side. The examples of a group and the order of the groups are drawn anew each time.
 
     >>> queries = torch.tensor([[0, 0, 1], [2, 0, 1], [0, 0, 3], [2, 0, 3]])
     >>> queries[epoch_order(queries, 2, torch.Generator().manual_seed(0)), 0].tolist() in ([0, 0, 2, 2], [2, 2, 0, 0])
     True
     """
     order = torch.randperm(len(queries), generator=source, device="cpu")
-    if together == 1 or not len(order):
+    if group_queries == 1 or not len(order):
         return order
     asked = queries[:, 0].long() * (int(queries[:, 1].max()) + 1) + queries[:, 1].long()
     asked = asked.cpu()
     by_question = order[torch.argsort(asked[order], stable=True)]
     _, count = torch.unique_consecutive(asked[by_question], return_counts=True)
     first = torch.repeat_interleave(count.cumsum(0) - count, count)
-    begins = (torch.arange(len(order), device="cpu") - first) % together == 0
+    begins = (torch.arange(len(order), device="cpu") - first) % group_queries == 0
     group = begins.cumsum(0) - 1
     place = torch.randperm(int(group[-1]) + 1, generator=source, device="cpu")
     return by_question[torch.argsort(place[group], stable=True)]
@@ -58,12 +58,12 @@ class EpochQueries:
     def __len__(self) -> int:
         return 2 * len(self.triples)
 
-    def in_order(self, together: int, source: torch.Generator) -> Tensor:
+    def in_order(self, group_queries: int, source: torch.Generator) -> Tensor:
         """The order of an epoch (`epoch_order`), on the host. Groups of equal questions need all of them at once."""
         asked = torch.empty(len(self), 0)
-        if together > 1:
+        if group_queries > 1:
             asked = self._all if self._all is not None else torch.from_numpy(reciprocal(self.triples, self.relations))
-        return epoch_order(asked, together, source)
+        return epoch_order(asked, group_queries, source)
 
     def spans(self, order: Tensor, first: int = 0) -> Iterator[tuple[int, Tensor]]:
         """Where each span begins in the order, and its questions (m, 3) on the device; those before `first` are left

@@ -146,7 +146,7 @@ class Training(Iterator[Epoch]):
 
     def _pass(self, number: int) -> list[float]:
         """One epoch; the mean of each of the objective's terms."""
-        order = self._questions.in_order(self.recipe.together, generator(self.seed, "order", number))
+        order = self._questions.in_order(self.recipe.group_queries, generator(self.seed, "order", number))
         count = -(-len(order) // self.recipe.batch)
         left = count - len(self.costs)
         for batch, sample in self.track(self._steps(number, order), f"epoch {number}", left):

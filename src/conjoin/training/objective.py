@@ -15,11 +15,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from conjoin.errors import UsageError
 from conjoin.forms.base import Form, Slots
 from conjoin.model.model import Model
 from conjoin.model.padding import add_rows, pad_rows
 from conjoin.training.penalties import FACTORS, FactorPenalty, Penalty
 from conjoin.training.recipe import Recipe
+from conjoin.training.terms import load_term
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,14 @@ class Objective:
     @classmethod
     def of(cls, recipe: Recipe) -> Objective:
         """The objective of a recipe."""
-        return cls(FactorPenalty(recipe.n3, recipe.f2))
+        terms = {name: (weight, load_term(name)) for name, weight in recipe.terms.items()}
+        return cls(FactorPenalty(recipe.n3, recipe.f2), MappingProxyType(terms))
+
+    def check(self, form: Form, rank: int) -> None:
+        """A UsageError where a term cannot be computed for the form."""
+        for name, (_, term) in self.terms.items():
+            if reason := term.obstacle(form, rank):
+                raise UsageError(f"The term {name} cannot be used with {form}: {reason} Leave it out (--term).")
 
     @property
     def names(self) -> tuple[str, ...]:

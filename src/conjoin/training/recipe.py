@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from conjoin.errors import UsageError, did_you_mean, unknown
 
@@ -21,8 +21,52 @@ PRECISIONS: dict[str, str] = {
 }
 MOST = 2**31 - 1
 """Of any count: more than a training can do, and what every array of numbers can hold."""
+TargetWeights = Literal["none", "degree"]
+TARGET_WEIGHTS: tuple[TargetWeights, ...] = ("none", "degree")
+OWN_SETTINGS = ("nll", "n3", "f2")
+"""Terms of every objective, which are no names for `terms`."""
+RENAMED = {"together": "group_queries"}
+"""Settings by an earlier name, which stored runs and files may have; run ids are computed from it."""
 LARGEST = 3.4e38
 """Of any real setting: what float32 weights can be multiplied by."""
+
+
+class TermWeights(dict[str, float]):
+    """Weights of terms by name: sorted, without zeros, and fixed, so that it has a hash.
+
+    >>> TermWeights({"dura-w": 0.1, "dura": 0})
+    {'dura-w': 0.1}
+    """
+
+    def __init__(self, weights: Any = ()) -> None:
+        try:
+            given = dict(weights)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"terms = {weights!r} must map names to weights, such as {{'dura': 0.1}}.") from error
+        checked = {}
+        for name, weight in given.items():
+            if not isinstance(name, str) or not name:
+                raise UsageError(f"terms has the name {name!r}. The name of a term is text, such as 'dura'.")
+            if name in OWN_SETTINGS:
+                raise UsageError(f"{name} is not a name for terms. Set n3 and f2 by themselves (--n3, --f2).")
+            checked[name] = _plain(f"terms.{name}", weight, float)
+            if not 0 <= checked[name] < LARGEST:
+                raise UsageError(f"terms.{name} = {weight} must be finite and not negative, below {LARGEST:.2g}.")
+        super().__init__(sorted((name, weight) for name, weight in checked.items() if weight))
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+    def __reduce__(self) -> tuple[type[TermWeights], tuple[dict[str, float]]]:
+        return TermWeights, (dict(self),)
+
+    def _fixed(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("the terms of a recipe do not change: make another with dataclasses.replace")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _fixed
+
+
+NO_TERMS = TermWeights()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +79,11 @@ class Recipe:
     `precision` is that of the products' factors, fp32, tf32 or bf16; weights and sums are float32 in all three.
     `negatives` > 0 samples the softmax: that many entities, shared by a batch, stand for all of them, drawn in
     proportion to (1 + number of facts)^`negatives_power`, 0 being uniform. Ranking stays exact.
-    `together` > 1 lets up to so many examples that share head and relation stand side by side in an epoch's order: a
-    CPU scores a question once for all its answers in a batch.
-    `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch. `initial_scale` is for the model
+    `group_queries` > 1 puts up to that many examples with one head and relation side by side in the order of an epoch:
+    a CPU scores a query once for all its answers in a batch.
+    `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch; `terms` weighs other terms of the
+    objective by name, such as {"dura": 0.1} (`conjoin.training.terms.TERMS`). `target_weights` = "degree" weighs the
+    loss of an example by .1 + .9 · degree / largest degree of its target. `initial_scale` is for the model
     of a run (`execute`); a `Model` made by hand has its own `scale`. With `validate_every` > 0 the validation split is
     ranked every so many epochs and the best weights are kept beside the last; `patience` > 0 stops after so many
     validations without a better MRR.
@@ -60,12 +106,21 @@ class Recipe:
     patience: int = 0
     negatives: int = 0
     negatives_power: float = 0.0
-    together: int = 1
+    group_queries: int = 1
+    terms: Mapping[str, float] = NO_TERMS
+    target_weights: TargetWeights = "none"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", TermWeights(self.terms))
         for field in dataclasses.fields(self):
+            if field.name == "terms":
+                continue
             object.__setattr__(self, field.name, _plain(field.name, getattr(self, field.name), type(field.default)))
-        least_of = {"epochs": 0, "batch": 1, "validate_every": 0, "patience": 0, "negatives": 0, "together": 1}
+        self._check_numbers()
+        self._check_choices()
+
+    def _check_numbers(self) -> None:
+        least_of = {"epochs": 0, "batch": 1, "validate_every": 0, "patience": 0, "negatives": 0, "group_queries": 1}
         for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise UsageError(f"{name} = {getattr(self, name)} is too small: it is at least {least}")
@@ -77,10 +132,15 @@ class Recipe:
         for name in ("n3", "f2", "negatives_power"):
             if not 0 <= getattr(self, name) < LARGEST:
                 raise UsageError(f"{name} = {getattr(self, name)} must be finite and not negative, below {LARGEST:.2g}")
+
+    def _check_choices(self) -> None:
         if self.optimizer not in OPTIMIZERS:
             raise unknown("optimizer", self.optimizer, OPTIMIZERS, way_out=f"Choose from {', '.join(OPTIMIZERS)}.")
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS, way_out=f"Choose from {', '.join(PRECISIONS)}.")
+        if self.target_weights not in TARGET_WEIGHTS:
+            way_out = f"Choose from {', '.join(TARGET_WEIGHTS)}."
+            raise unknown("target_weights", self.target_weights, TARGET_WEIGHTS, way_out=way_out)
         if self.negatives_power and not self.negatives:
             raise UsageError("negatives_power says how negatives are drawn: set negatives too (--negatives 1000)")
         if self.patience and not self.validate_every:
@@ -90,22 +150,27 @@ class Recipe:
     def from_mapping(cls, settings: Mapping[str, Any]) -> Recipe:
         """A recipe from TOML or JSON; unknown keys and wrong types are refused."""
         known = [field.name for field in dataclasses.fields(cls)]
-        for key in settings:
-            if key not in known:
+        values = {}
+        for key, value in settings.items():
+            name = RENAMED.get(key, key)
+            if name not in known:
                 raise UsageError(
                     f"a recipe has no setting {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}."
                 )
-        return cls(**settings)
+            if name in values:
+                raise UsageError(f"{key!r} and {name!r} are the same setting. Keep {name!r}.")
+            values[name] = value
+        return cls(**values)
 
 
 def check_recipe(recipe: object) -> None:
-    """Refuse what is no recipe, above all the settings of one."""
+    """Raise UsageError unless `recipe` is a Recipe; a mapping of settings is not one."""
     if not isinstance(recipe, Recipe):
         raise UsageError(f"a recipe is a conjoin.Recipe, not a {type(recipe).__name__}: Recipe.from_mapping makes one")
 
 
 def _plain(name: str, value: Any, wanted: type) -> Any:
-    """A setting as the plain number or text that it is kept as: 1 and 1.0 are one learning rate, and one run."""
+    """A setting as the plain number or text that is stored: 1 and 1.0 are one learning rate, and one run."""
     allowed: type = {int: Integral, float: Real, str: str}[wanted]
     if not isinstance(value, allowed) or isinstance(value, bool):
         raise UsageError(f"{name} = {value!r} should be of type {wanted.__name__}")

@@ -16,7 +16,8 @@ from conjoin.errors import UsageError, unknown
 from conjoin.forms.notation import parse, short
 from conjoin.graph.graph import Graph
 from conjoin.runtime.toml_schema import read_toml
-from conjoin.training.recipe import Recipe
+from conjoin.training.recipe import NO_TERMS, Recipe
+from conjoin.training.terms import check_term_names
 
 Grid = Mapping[str, tuple[Any, ...]]
 GRIDS: Mapping[str, Grid] = MappingProxyType(
@@ -44,7 +45,7 @@ GUIDED = 50
 class SearchSpace:
     """What is searched. Without a grid a guided search (TPE) varies lr, n3 and batch at the given rank.
 
-    `negatives` and `negatives_power` are those of a `Recipe`. Like the rank they hold where no grid says them.
+    `negatives`, `negatives_power` and `terms` are those of a `Recipe`. Like the rank they hold where no grid says them.
     `trials` counts those of all processes: the whole grid unless told, and `GUIDED` of a guided search.
     Every trial trains up to `epochs` epochs with the same seed and is ranked on valid every `validate_every`; with
     `prune` it is cut short where its MRR stays below the median of the others at that epoch. `storage` is the address
@@ -63,6 +64,7 @@ class SearchSpace:
     rank: int = 100
     negatives: int = 0
     negatives_power: float = 0.0
+    terms: Mapping[str, float] = NO_TERMS
     epochs: int = 50
     validate_every: int = 5
     prune: bool = True
@@ -85,7 +87,8 @@ class SearchSpace:
             option = f"--{key.replace('_', '-')}"
             raise UsageError(f"{key} is the same for all trials: leave it out of the grid and say it once ({option} 5)")
         values = {key: some for key, some in (self.grid or {}).items() if key != "rank"}
-        plain = {name: getattr(self, name) for name in ("validate_every", "negatives", "negatives_power")}
+        plain = {name: getattr(self, name) for name in ("validate_every", "negatives", "negatives_power", "terms")}
+        check_term_names(self.terms)
         for point in islice(product(*values.values()), 10_000):  # more than anybody waits for; trials check theirs
             Recipe.from_mapping({**plain, **dict(zip(values, point, strict=True))})
 
@@ -156,6 +159,8 @@ def settings_block(graph: Graph, search: SearchSpace, attempt: Attempt) -> str:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items()) + " }"
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 

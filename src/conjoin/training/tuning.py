@@ -124,9 +124,7 @@ def _trained(trial: optuna.Trial, graph: Graph, search: SearchSpace, *, device: 
     trial.set_user_attr("settings", settings)
     recipe = Recipe.from_mapping(
         {
-            "precision": usual_precision(
-                torch.device(device), parse(search.form), negatives=settings.get("negatives", 0)
-            ),
+            "precision": usual_precision(torch.device(device), parse(search.form), settings=settings),
             **{key: value for key, value in settings.items() if key != "rank"},
             "epochs": search.epochs,
             "validate_every": search.validate_every,
@@ -154,8 +152,9 @@ def _suggested(trial: optuna.Trial, graph: Graph, search: SearchSpace) -> dict[s
     """Rank and recipe of a trial, as plain numbers of three digits: what is printed is what was trained."""
     sampled = {"negatives": search.negatives, "negatives_power": search.negatives_power}
     sampled = sampled if any(search.values("negatives")) else {}
+    fixed: dict[str, Any] = {"terms": dict(search.terms)} if search.terms else {}
     if search.grid is not None:
-        plain = {"rank": search.rank, "batch": 1000, "lr": 0.1, "n3": 0.01, "optimizer": "adagrad", **sampled}
+        plain = {"rank": search.rank, "batch": 1000, "lr": 0.1, "n3": 0.01, "optimizer": "adagrad", **sampled, **fixed}
         return {**plain, **{key: trial.suggest_categorical(key, values) for key, values in search.grid.items()}}
     batches = [size for size in BATCHES if size <= 2 * len(graph.train)] or [BATCHES[0]]
     return {
@@ -165,6 +164,7 @@ def _suggested(trial: optuna.Trial, graph: Graph, search: SearchSpace) -> dict[s
         "lr": float(f"{trial.suggest_float('lr', *LR, log=True):.3g}"),
         "optimizer": "adagrad",
         **sampled,
+        **fixed,
     }
 
 
@@ -203,7 +203,13 @@ def _opened(graph: Graph, search: SearchSpace) -> optuna.Study:
                 load_if_exists=True,
             )
         )
-        untold = {"rank": _rank_before(study, search.rank), "negatives": 0, "negatives_power": 0.0}  # by old storages
+        # A storage of an earlier version does not say these.
+        untold = {
+            "rank": _rank_before(study, search.rank),
+            "negatives": 0,
+            "negatives_power": 0.0,
+            "terms": {},
+        }  # by old storages
         about = {
             "checksum": graph.checksum,
             "form": str(parse(search.form)),

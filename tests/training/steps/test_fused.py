@@ -222,7 +222,7 @@ def test_the_usual_precision_is_the_fastest_that_can_be_had(monkeypatch: pytest.
     monkeypatch.setattr(steps, "_lacking", lambda _: None)
     form = parse("5star")
     assert usual_precision(gpu, form) == "bf16"
-    assert usual_precision(gpu, form, negatives=100) == usual_precision(gpu, form, processes=2) == "tf32"
+    assert usual_precision(gpu, form, settings={"negatives": 100}) == usual_precision(gpu, form, processes=2) == "tf32"
     assert usual_precision(gpu, cast("Form", object())) == "tf32", "a family of another package has no kernels"
     monkeypatch.setattr(steps, "_lacking", lambda _: "triton is not installed")
     assert usual_precision(gpu, form) == "tf32"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from shutil import which
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ from conjoin.training.steps.rowwise import rowwise_step
 if TYPE_CHECKING:
     from conjoin.training.steps.fused import FusedStep
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 WITH_KERNELS = (ComplEx, FiveStar, Pair)
 REHEARSALS = 3
 """Plain steps before recording: they create gradient buffers, optimiser state and library handles."""
@@ -42,6 +44,7 @@ class TrainingStep:
 
     def __init__(self, model: Model, recipe: Recipe, *, fused: bool = True) -> None:
         self.model, self.recipe, self.objective = model, recipe, Objective.of(recipe)
+        self.objective.check(model.form, model.rank)
         self.optimizer = optimizer_for(model, recipe)
         self.obstacle = why_not(model, recipe) if fused else "plain kernels were asked for"
         if self.obstacle and recipe.precision == "bf16" and model.device.type == "cuda":
@@ -100,7 +103,7 @@ class TrainingStep:
         else:
             factors = None if self._full else torch.bfloat16
             costs = gradients_on_cpu(
-                self.model, h, r, t, self.objective, group=self.recipe.together > 1, factors=factors
+                self.model, h, r, t, self.objective, group=self.recipe.group_queries > 1, factors=factors
             )
         self.optimizer.step()
         return costs
@@ -118,6 +121,10 @@ def why_not(model: Model, recipe: Recipe) -> str | None:
         return "fused kernels need a CUDA device"
     if recipe.negatives:
         return "the softmax is sampled"
+    if recipe.terms:
+        return f"there are no fused kernels for the term {', '.join(recipe.terms)}"
+    if recipe.target_weights != "none":
+        return "examples have weights"
     if not model.entities.whole:
         return "several processes share the table"
     if recipe.precision == "fp32":
@@ -155,15 +162,20 @@ def _lacking(device: torch.device) -> str | None:
     return None
 
 
-def usual_precision(device: torch.device, form: Form, *, negatives: int = 0, processes: int = 1) -> Precision:
-    """The fastest products that were measured to cost no quality (studies/precision.toml), for this machine and form.
+def usual_precision(
+    device: torch.device, form: Form, *, settings: Mapping[str, Any] = NOTHING, processes: int = 1
+) -> Precision:
+    """The fastest products that were measured to cost no quality (studies/precision.toml), for this machine, form and
+    the recipe's `settings` so far.
 
     >>> usual_precision(torch.device("cpu"), FiveStar())
     'fp32'
     """
     if device.type != "cuda":
         return "fp32"
-    plain = negatives or processes > 1 or type(form) not in WITH_KERNELS
+    weighted = settings.get("target_weights", "none") != "none"
+    plain = settings.get("negatives") or settings.get("terms") or weighted
+    plain = plain or processes > 1 or type(form) not in WITH_KERNELS
     return "tf32" if plain or _lacking(device) else "bf16"
 
 
