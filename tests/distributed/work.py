@@ -138,6 +138,20 @@ def trained() -> dict[str, Tensor]:
     return found
 
 
+def objectives() -> dict[str, Tensor]:
+    """A term that sees products of rows, and weights of targets, over the whole table and over a sample."""
+    found = {}
+    for negatives in (0, 6):
+        settings = {"terms": {"dura": 0.1}, "target_weights": "degree", "negatives": negatives}
+        training = training_of("complex-conj", epochs=2, **settings)
+        epochs = list(training)
+        for name in ("nll", "dura"):
+            found[f"{negatives} {name}"] = torch.tensor([epoch.terms[name] for epoch in epochs], dtype=torch.float64)
+        found[f"{negatives} table"] = whole(training.model, training.model.entities.weight)
+        found[f"{negatives} relations"] = training.model.relations.detach()
+    return found
+
+
 def umls() -> dict[str, Tensor]:
     """MRR after training in float64: rounding does not decide about a rank."""
     if locate("umls") is None:
@@ -188,6 +202,7 @@ ALL = {
     "verbs": verbs,
     "losses": losses_and_gradients,
     "trained": trained,
+    "objectives": objectives,
     "umls": umls,
     "wn18rr": wn18rr,
 }

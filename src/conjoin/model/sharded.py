@@ -72,6 +72,7 @@ class ShardedTable(EntityTable):
         place: Tensor | None = None,
         share: Tensor | float | None = None,
         factors: torch.dtype | None = None,
+        weight: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         assert place is share is None, "a shared table takes one query per target"
         assert factors is None, "a shared table multiplies in its own type"
@@ -79,16 +80,25 @@ class ShardedTable(EntityTable):
         def write(start: int, gradient: Tensor) -> None:
             out[start : start + len(gradient)] = gradient
 
-        return self.softmax_by_tiles(q, t, take=write)
+        return self.softmax_by_tiles(q, t, take=write, weight=weight)
 
-    def softmax_by_tiles(self, q: Tensor, t: Tensor, *, take: Callable[[int, Tensor], None]) -> tuple[Tensor, Tensor]:
+    def softmax_by_tiles(
+        self, q: Tensor, t: Tensor, *, take: Callable[[int, Tensor], None], weight: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         rows, chunk = self.weight.detach(), self._piece(len(q))
-        return shared_softmax(q, rows, t, chunk=chunk, take=take, first=self.first, mesh=self.mesh)
+        return shared_softmax(q, rows, t, chunk=chunk, take=take, first=self.first, mesh=self.mesh, weight=weight)
 
     def sampled_softmax(
-        self, q: Tensor, t: Tensor, sample: NegativeSample, *, take: Callable[[Tensor, Tensor], None]
+        self,
+        q: Tensor,
+        t: Tensor,
+        sample: NegativeSample,
+        *,
+        take: Callable[[Tensor, Tensor], None],
+        weight: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        return sampled_softmax(q, self.weight.detach(), t, sample, take=take, first=self.first, mesh=self.mesh)
+        rows = self.weight.detach()
+        return sampled_softmax(q, rows, t, sample, take=take, first=self.first, mesh=self.mesh, weight=weight)
 
     def standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> RankCounts:
         """Every replica counts for its part of the questions."""

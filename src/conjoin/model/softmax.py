@@ -22,7 +22,21 @@ SAFE = 50.0
 """Scores up to here, of either sign, have exponentials whose sums stay far from the limits of float32, e^±87."""
 
 
-def dense_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor) -> tuple[Tensor, Tensor]:
+def averaged(values: Tensor, weight: Tensor | None) -> Tensor:
+    """The part of each value, (B,) or (B, ·), in their mean: divided by B, or times `weight` (B,), whose sum is 1."""
+    if weight is None:
+        return values / len(values)
+    return values * (weight if values.ndim == 1 else weight[:, None])
+
+
+def averaged_sum(values: Tensor, weight: Tensor | None) -> Tensor:
+    """The mean of values (B,), weighted where there is a `weight` (B,) with the sum 1."""
+    return values.mean() if weight is None else (values * weight).sum()
+
+
+def dense_softmax(
+    q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, weight: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """The reference: holds the whole (B, N) matrix of scores, once. Room behind the rows is used and scores -inf."""
     room = with_padding(table) if table.is_cuda else table
     out_room = with_padding(out)[: len(room)] if table.is_cuda else out
@@ -31,13 +45,15 @@ def dense_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor) -> tuple[
     log_p = torch.log_softmax(scores, dim=1)
     nll = -log_p.gather(1, t[:, None]).squeeze(1)
     p = log_p.exp_()
-    share = q / len(q)
+    share = averaged(q, weight)
     torch.mm(p.T, share, out=out_room)
     add_rows(out, t, -share)
-    return nll, (p @ room - table[t]) / len(q)
+    return nll, averaged(p @ room - table[t], weight)
 
 
-def chunked_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
+def chunked_softmax(
+    q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, chunk: int, weight: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Memory-bounded: holds (B, chunk) scores at a time, never two such buffers at once, and computes them twice."""
     largest = torch.full_like(q[:, 0], -torch.inf)
     total = torch.zeros_like(largest)
@@ -48,7 +64,7 @@ def chunked_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, chunk: 
         largest = higher
         del scores
     log_total = total.log().add_(largest)
-    share = q / len(q)
+    share = averaged(q, weight)
     dq = torch.zeros_like(q)
     for rows, gradient in zip(torch.split(table, chunk), torch.split(out, chunk), strict=True):
         p = torch.addmm(log_total[:, None], q, rows.T, beta=-1).exp_()
@@ -57,7 +73,7 @@ def chunked_softmax(q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, chunk: 
         del p
     truth = table[t]
     add_rows(out, t, -share)
-    return log_total - (q * truth).sum(dim=1), (dq - truth) / len(q)
+    return log_total - (q * truth).sum(dim=1), averaged(dq - truth, weight)
 
 
 def tile_rows(batch: int, width: int) -> int:
@@ -75,11 +91,13 @@ def tiled_softmax(
     scratch: Tensor,
     place: Tensor | None = None,
     share: Tensor | float | None = None,
+    weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Negative log-likelihoods of the targets t (B,) and the gradient of their mean: dq returned, d table in `out`.
 
     `place` (B,) says which of the queries (Q, w) each target belongs to, `share` (Q,) which part of the targets belongs
-    to each query; without them, target and query have the same number. `scratch` is a flat buffer for powers,
+    to each query; without them, target and query have the same number. `weight` (B,), with the sum 1, makes the mean a
+    weighted one; `share` then holds the sums of these weights. `scratch` is a flat buffer for powers,
     (tile, Q) each; it holds all tiles, or at least one, and its type is that of the gradients' factors.
     """
     batch, columns = len(q), (q * LOG2_E).T
@@ -116,7 +134,8 @@ def tiled_softmax(
             dq.add_(room_of(number).copy_(powers).T @ rows.to(scratch.dtype))
         else:
             dq.addmm_(powers.T, rows)
-    scale = ((1 / len(t) if share is None else share) / total)[:, None]
+    part = 1 / len(t) if weight is None else weight
+    scale = ((part if share is None else share) / total)[:, None]
     weighted = q * scale
     for number, gradient in enumerate(torch.split(out, tile)):
         powers = room_of(number)
@@ -132,9 +151,10 @@ def tiled_softmax(
     truth = table.index_select(0, t)
     asked = q if place is None else q.index_select(0, place)
     nll = (log_total if place is None else log_total[place]) - (asked * truth).sum(dim=1)
-    add_rows(out, t, asked * (-1 / len(t)))
+    of_targets = -part if isinstance(part, float) else -part[:, None]
+    add_rows(out, t, asked * of_targets)
     dq.mul_(scale)
-    truth.mul_(-1 / len(t))
+    truth.mul_(of_targets)
     return nll, dq.add_(truth) if place is None else dq.index_add_(0, place, truth)
 
 
@@ -164,6 +184,7 @@ def shared_softmax(
     take: Callable[[int, Tensor], None],
     first: int = 0,
     mesh: Mesh = ALONE,
+    weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Negative log-likelihoods (B,) and the gradient of their mean in q, of a table that holds `rows` from `first` on.
 
@@ -187,7 +208,7 @@ def shared_softmax(
     highest = mesh.highest(largest.clone())
     total, of_truth = mesh.total(torch.stack([total * (largest - highest).exp(), of_truth]))
     log_total = total.log().add_(highest)
-    share = ours / len(q)
+    share = averaged(q, weight)
     dq = torch.zeros_like(ours)
     dq[places] -= rows[own]
     every_place, every_own = inside(t, first, len(rows))
@@ -195,12 +216,13 @@ def shared_softmax(
         tile = rows[start : start + chunk]
         p = torch.addmm(log_total[:, None], ours, tile.T, beta=-1).exp_()
         dq.addmm_(p, tile)
-        gradient = mesh.over_replicas(p.T @ share)
+        gradient = mesh.over_replicas(p.T @ share[part])
         del p
         here = (every_own >= start) & (every_own < start + len(tile))
-        add_rows(gradient, every_own[here] - start, q[every_place[here]] / -len(q))
+        add_rows(gradient, every_own[here] - start, -share[every_place[here]])
         take(start, gradient)
-    return assembled(log_total - of_truth, len(q), mesh), assembled(mesh.total(dq), len(q), mesh) / len(q)
+    dq = averaged(assembled(mesh.total(dq), len(q), mesh), weight)
+    return assembled(log_total - of_truth, len(q), mesh), dq
 
 
 def sampled_softmax(
@@ -212,6 +234,7 @@ def sampled_softmax(
     take: Callable[[Tensor, Tensor], None],
     first: int = 0,
     mesh: Mesh = ALONE,
+    weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The same against the target and a sample shared by all questions; a sampled target does not compete with itself.
 
@@ -235,12 +258,12 @@ def sampled_softmax(
     p_truth = (of_truth - log_total).exp()
     dq = p @ negatives
     dq[places] += (p_truth[places] - 1)[:, None] * rows[own]
-    of_negatives = mesh.over_replicas(p.T @ (ours / len(q)))
+    of_negatives = mesh.over_replicas(p.T @ averaged(q, weight)[part])
     nll, missing = assembled(torch.stack([log_total - of_truth, p_truth - 1], dim=1), len(q), mesh).unbind(dim=1)
     every_place, every_own = inside(t, first, len(rows))
-    of_targets = (missing / len(q))[every_place, None] * q[every_place]
+    of_targets = averaged(missing, weight)[every_place, None] * q[every_place]
     take(torch.cat([drawn, every_own]), torch.cat([of_negatives, of_targets]))
-    return nll, assembled(mesh.total(dq), len(q), mesh) / len(q)
+    return nll, averaged(assembled(mesh.total(dq), len(q), mesh), weight)
 
 
 def _hide(scores: Tensor, ids: Tensor, truth: Tensor) -> None:

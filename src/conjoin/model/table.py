@@ -17,6 +17,7 @@ from conjoin.errors import Diverged
 from conjoin.model.padding import GRAIN, add_rows, pad_rows, with_padding
 from conjoin.model.softmax import (
     NegativeSample,
+    averaged_sum,
     chunked_softmax,
     dense_softmax,
     inside,
@@ -134,42 +135,55 @@ class EntityTable(nn.Module):
         place: Tensor | None = None,
         share: Tensor | float | None = None,
         factors: torch.dtype | None = None,
+        weight: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Negative log-likelihoods (B,) of targets t and the gradient of their mean: dq returned, d table in `out`.
 
         On a CPU several targets may have one query: then `place` (B,) says which query each target belongs to, and
         `share` (Q,) which part of the targets each query has. There, too, `factors` may be a shorter type for the
-        factors of the gradients' products; scores and sums keep the table's.
+        factors of the gradients' products; scores and sums keep the table's. `weight` (B,), with the sum 1, makes the
+        mean a weighted one; `share` then holds the sums of these weights.
         """
         table = self.weight.detach()
         if not self.weight.is_cuda:
             tile, scratch = self._tile(len(q)), self._room(len(q), factors or self.weight.dtype)
-            return tiled_softmax(q, table, t, out=out, tile=tile, scratch=scratch, place=place, share=share)
+            return tiled_softmax(
+                q, table, t, out=out, tile=tile, scratch=scratch, place=place, share=share, weight=weight
+            )
         if self._bytes_per_question * len(q) <= self.bytes_allowed:
-            return dense_softmax(q, table, t, out=out)
-        return chunked_softmax(q, table, t, out=out, chunk=self._chunk(len(q)))
+            return dense_softmax(q, table, t, out=out, weight=weight)
+        return chunked_softmax(q, table, t, out=out, chunk=self._chunk(len(q)), weight=weight)
 
     def in_tiles(self, batch: int) -> bool:
         """Should a step on such a batch go through the table tile by tile, so that its gradient never exists whole?"""
         return min(self._bytes_per_question * batch, self.weight.nbytes) > self.bytes_allowed
 
-    def softmax_by_tiles(self, q: Tensor, t: Tensor, *, take: Callable[[int, Tensor], None]) -> tuple[Tensor, Tensor]:
+    def softmax_by_tiles(
+        self, q: Tensor, t: Tensor, *, take: Callable[[int, Tensor], None], weight: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """As `softmax`, but the gradient is handed to `take` tile by tile: first row of `weight`, gradient.
 
         What `take` does to those rows is not seen by the result.
         """
-        return shared_softmax(q, self.weight.detach(), t, chunk=self._piece(len(q)), take=take)
+        return shared_softmax(q, self.weight.detach(), t, chunk=self._piece(len(q)), take=take, weight=weight)
 
     def sampled_softmax(
-        self, q: Tensor, t: Tensor, sample: NegativeSample, *, take: Callable[[Tensor, Tensor], None]
+        self,
+        q: Tensor,
+        t: Tensor,
+        sample: NegativeSample,
+        *,
+        take: Callable[[Tensor, Tensor], None],
+        weight: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """As `softmax`, against a sample of the entities; `take` gets rows of `weight`, repeated ones too, and their
         gradients."""
-        return sampled_softmax(q, self.weight.detach(), t, sample, take=take)
+        return sampled_softmax(q, self.weight.detach(), t, sample, take=take, weight=weight)
 
-    def nll(self, q: Tensor, t: Tensor) -> Tensor:
-        """Mean negative log-likelihood of targets t against all entities; differentiable in q and the table."""
-        return cast(Tensor, _Nll.apply(q, self.weight, t, self))  # type: ignore[no-untyped-call]
+    def nll(self, q: Tensor, t: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Mean negative log-likelihood of targets t against all entities; differentiable in q and the table. `weight`
+        (B,), with the sum 1, makes it a weighted mean."""
+        return cast(Tensor, _Nll.apply(q, self.weight, t, (self, weight)))  # type: ignore[no-untyped-call]
 
     def standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> RankCounts:
         """Where target t stands among all entities that are not hidden.
@@ -311,11 +325,12 @@ class _Nll(torch.autograd.Function):
     """The mean loss as one node: gradients are ready after the forward pass."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, weight: Tensor, t: Tensor, table: EntityTable) -> Tensor:
-        gradient = pad_rows(torch.zeros_like(weight))
-        nll, dq = table.softmax(q, t, out=gradient)
+    def forward(ctx: Any, q: Tensor, rows: Tensor, t: Tensor, of: tuple[EntityTable, Tensor | None]) -> Tensor:
+        table, weight = of
+        gradient = pad_rows(torch.zeros_like(rows))
+        nll, dq = table.softmax(q, t, out=gradient, weight=weight)
         ctx.save_for_backward(dq, gradient)
-        return nll.mean()
+        return averaged_sum(nll, weight)
 
     @staticmethod
     @torch.autograd.function.once_differentiable

@@ -78,14 +78,15 @@ def threads_for(flops: float) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def recorded(function: Callable[[Tensor], Tensor], example: Tensor) -> Callable[[Tensor], Tensor]:
-    """The function as one recording of GPU work that is replayed on inputs of the example's shape."""
-    place = example.clone()
+def recorded(function: Callable[..., Tensor], *examples: Tensor) -> Callable[..., Tensor]:
+    """The function as one recording of GPU work that is replayed on inputs of the examples' shapes."""
+    places = [example.clone() for example in examples]
     results: list[Tensor] = []
-    replay = recorded_work(lambda: results.append(function(place)))
+    replay = recorded_work(lambda: results.append(function(*places)))
 
-    def run(given: Tensor) -> Tensor:
-        place.copy_(given)
+    def run(*inputs: Tensor) -> Tensor:
+        for place, given in zip(places, inputs, strict=True):
+            place.copy_(given)
         replay()
         return results[0].clone()
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -27,6 +28,7 @@ from conjoin.training.negatives import Negatives
 from conjoin.training.presets import settings_for
 from conjoin.training.recipe import Recipe, check_recipe
 from conjoin.training.steps.choose import TrainingStep
+from conjoin.training.weights import ExampleWeights
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Training(Iterator[Epoch]):
 
     Where `track` breaks an epoch off between two steps, `costs` holds those of the steps done, each with one number per
     term, and the next epoch is the rest of this one. `step` goes on with the optimiser of another training.
+    `fact_weights` (n_train,) weighs the loss of each training fact (`conjoin.training.weights`).
     """
 
     @torch.inference_mode(mode=False)
@@ -89,6 +92,7 @@ class Training(Iterator[Epoch]):
         seed: int = 0,
         track: Track = silent,
         step: TrainingStep | None = None,
+        fact_weights: npt.ArrayLike | None = None,
     ) -> None:
         if not len(graph.train):
             raise UsageError(f"{graph.name} has no training triples")
@@ -98,7 +102,9 @@ class Training(Iterator[Epoch]):
         if recipe.validate_every and not len(graph.valid):
             raise UsageError(f"{graph.name} has no validation triples: leave out validate_every, or {HOLD_MORE_OUT}")
         self.model, self.graph, self.recipe, self.seed, self.track = model, graph, recipe, seed, track
-        self.step = step or TrainingStep(model, recipe)
+        weights = ExampleWeights(graph, recipe, fact_weights, device=model.device)
+        self._weights = None if weights.uniform else weights
+        self.step = step or TrainingStep(model, recipe, weighted=self._weights is not None)
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] = {}
         self._negatives = Negatives(graph, recipe, device=model.device) if recipe.negatives else None
@@ -149,18 +155,18 @@ class Training(Iterator[Epoch]):
         order = self._questions.in_order(self.recipe.group_queries, generator(self.seed, "order", number))
         count = -(-len(order) // self.recipe.batch)
         left = count - len(self.costs)
-        for batch, sample in self.track(self._steps(number, order), f"epoch {number}", left):
-            self.costs.append(self.step(batch, sample))
+        for batch, sample, weights in self.track(self._steps(number, order), f"epoch {number}", left):
+            self.costs.append(self.step(batch, sample, weights))
         per_step = torch.stack(self.costs).cpu().double().numpy()
         bad = np.flatnonzero(~np.isfinite(per_step).all(axis=1))
         if len(bad):
             nll, *others = map(float, per_step[bad[0]])
             raise Diverged(divergence(self.recipe, number, int(bad[0]) + 1, nll=nll, penalty=sum(others)))
-        weights = np.diff(np.minimum(np.arange(count + 1) * self.recipe.batch, len(order))) / len(order)
-        return [float(cost) for cost in weights @ per_step]
+        shares = np.diff(np.minimum(np.arange(count + 1) * self.recipe.batch, len(order))) / len(order)
+        return [float(cost) for cost in shares @ per_step]
 
-    def _steps(self, number: int, order: Tensor) -> Iterator[tuple[Tensor | int, NegativeSample | None]]:
-        """What the steps of an epoch get that are not done yet, prepared a span at a time.
+    def _steps(self, number: int, order: Tensor) -> Iterator[tuple[Tensor | int, NegativeSample | None, Tensor | None]]:
+        """The inputs of the steps of an epoch that are not done yet (batch, negatives, weights), a span at a time.
 
         The samples of steps that were done before are drawn again, so that the others are those of an unbroken epoch.
         """
@@ -175,8 +181,12 @@ class Training(Iterator[Epoch]):
             kept = len(self.costs)
             skipped = max(0, done - start // size)
             targets = torch.split(questions[:, 2], size)[skipped:]
-            for batch, target in zip(self.step.batches(questions)[skipped:], targets, strict=True):
-                yield batch, negatives.draw(target, source) if negatives else None
+            weights: Sequence[Tensor | None] = [None] * len(targets)
+            if self._weights is not None:
+                of_span = self._weights.of(order[start : start + len(questions)], questions[:, 2])
+                weights = torch.split(of_span, size)[skipped:]
+            for batch, target, weight in zip(self.step.batches(questions)[skipped:], targets, weights, strict=True):
+                yield batch, negatives.draw(target, source) if negatives else None, weight
 
     def _validated(self, epoch: Epoch) -> Epoch:
         valid = rank(self.model, self.graph, "valid", track=self.track).metrics()
@@ -217,9 +227,16 @@ def divergence(recipe: Recipe, epoch: int, step: int, *, nll: float, penalty: fl
 
 
 def train(
-    model: Model, graph: Graph, recipe: Recipe | None = None, *, seed: int = 0, track: Track = silent
+    model: Model,
+    graph: Graph,
+    recipe: Recipe | None = None,
+    *,
+    seed: int = 0,
+    track: Track = silent,
+    fact_weights: npt.ArrayLike | None = None,
 ) -> Training:
     """Train `model` in place; each step of the iterator is one epoch. `seed` draws the order of the examples.
+    `fact_weights`, one positive number per training fact in the order of `graph.train`, weigh the loss of the facts.
 
     Without a recipe the settings are those of `conjoin train` for this graph (`conjoin.training.presets.settings_for`),
     in float32. The model ends with the weights of the last epoch; a recipe with `validate_every` leaves the best ones
@@ -237,4 +254,4 @@ def train(
     <All keys matched successfully>
     """
     chosen = recipe or Recipe.from_mapping(settings_for(graph, model.form))
-    return Training(model, graph, chosen, seed=seed, track=track)
+    return Training(model, graph, chosen, seed=seed, track=track, fact_weights=fact_weights)

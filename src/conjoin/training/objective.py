@@ -144,8 +144,8 @@ class Objective:
         return [weight * term(batch) for weight, term in self.terms.values()]
 
     def backward(self, batch: Batch, nll: Tensor, dq: Tensor) -> Tensor:
-        """Leave the gradient of all terms in the batch's leaves and in the relations' .grad, given the losses (B,) and
-        the gradient of their mean by the queries; return one number per term."""
+        """Leave the gradient of all terms in the batch's leaves and in the relations' .grad, given the mean loss and
+        its gradient by the queries; return one number per term."""
         outputs, slopes, cost = [batch.query], [dq], dq.new_zeros(())
         if self.penalty:
             squared = list(batch.squared_moduli().values())
@@ -156,7 +156,7 @@ class Objective:
         terms = self.term_costs(batch)
         torch.autograd.backward([*outputs, *terms], [*slopes, *map(torch.ones_like, terms)])
         relation_gradient(batch.model, batch)
-        return torch.stack([nll.mean(), cost, *(term.detach() for term in terms)])
+        return torch.stack([nll, cost, *(term.detach() for term in terms)])
 
 
 def relation_gradient(model: Model, batch: Batch) -> None:
@@ -167,12 +167,13 @@ def relation_gradient(model: Model, batch: Batch) -> None:
     batch.add_table_gradient(gradient)
 
 
-def loss(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
-    """The objective of a batch of queries (h, r, ?) with targets t, as a scalar for autograd."""
+def loss(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe, *, weight: Tensor | None = None) -> Tensor:
+    """The objective of a batch of queries (h, r, ?) with targets t, as a scalar for autograd. `weight` (B,), with the
+    sum 1, weighs the cross-entropy of the examples."""
     objective, entities = Objective.of(recipe), model.entities
     batch = Batch(model, h, r, t, entities(h), model.relations[r], entities(t))
     vars(batch)["relation_table"] = model.relations
-    nll = entities.nll(batch.query, t)
+    nll = entities.nll(batch.query, t, weight)
     penalty = objective.penalty.per_example(batch.squared_moduli()).mean()
     return sum(objective.term_costs(batch), start=nll + penalty)
 

@@ -24,6 +24,7 @@ from conjoin.training.optimizer import Optimizer, RowOptimizer
 from conjoin.training.recipe import Precision, Recipe
 from conjoin.training.steps.dense import gradients, gradients_on_cpu
 from conjoin.training.steps.rowwise import rowwise_step
+from conjoin.training.weights import parts_of
 
 if TYPE_CHECKING:
     from conjoin.training.steps.fused import FusedStep
@@ -42,11 +43,11 @@ class TrainingStep:
     (training/steps/fused.py). `fused=False` refuses those.
     """
 
-    def __init__(self, model: Model, recipe: Recipe, *, fused: bool = True) -> None:
+    def __init__(self, model: Model, recipe: Recipe, *, fused: bool = True, weighted: bool = False) -> None:
         self.model, self.recipe, self.objective = model, recipe, Objective.of(recipe)
         self.objective.check(model.form, model.rank)
         self.optimizer = optimizer_for(model, recipe)
-        self.obstacle = why_not(model, recipe) if fused else "plain kernels were asked for"
+        self.obstacle = why_not(model, recipe, weighted=weighted) if fused else "plain kernels were asked for"
         if self.obstacle and recipe.precision == "bf16" and model.device.type == "cuda":
             raise UsageError(
                 f"precision bf16 is not possible here ({self.obstacle}): use tf32 or fp32, in a new folder if this one "
@@ -58,7 +59,7 @@ class TrainingStep:
             self._update = RowOptimizer(self.optimizer, model.entities.weight)
         self._full = why_full(model, recipe)
         self._rehearsed = 0
-        self._replay: Callable[[Tensor], Tensor] | None = None
+        self._replay: Callable[..., Tensor] | None = None
 
     @property
     def path(self) -> str:
@@ -77,33 +78,43 @@ class TrainingStep:
         """Questions (M, 3), in their order, as inputs of steps: for fused steps, their numbers."""
         return self._fused.batches(queries) if self._fused else torch.split(queries, self.recipe.batch)
 
-    def __call__(self, batch: Tensor | int, sample: NegativeSample | None = None) -> Tensor:
+    def __call__(
+        self, batch: Tensor | int, sample: NegativeSample | None = None, weights: Tensor | None = None
+    ) -> Tensor:
+        """Do one step on a batch of `batches`. `weights` (B,) weighs the cross-entropy of its examples."""
         if self._fused:
             assert isinstance(batch, int)
             return self._fused(batch)
         assert isinstance(batch, Tensor)
         if self._update is not None:
             h, r, t = batch.unbind(dim=1)
-            costs = rowwise_step(self.model, h, r, t, self.objective, update=self._update, sample=sample)
+            costs = rowwise_step(
+                self.model, h, r, t, self.objective, update=self._update, sample=sample, weight=self._parts(weights)
+            )
             self.optimizer.step()
             return costs
         if self.model.device.type != "cuda" or len(batch) != self.recipe.batch:
-            return self._plain(batch)
+            return self._plain(batch, weights)
         if self._rehearsed < REHEARSALS:
             self._rehearsed += 1
-            return self._plain(batch)
+            return self._plain(batch, weights)
+        inputs = (batch,) if weights is None else (batch, weights)
         if self._replay is None:
-            self._replay = recorded(self._plain, batch)
-        return self._replay(batch)
+            self._replay = recorded(self._plain, *inputs)
+        return self._replay(*inputs)
 
-    def _plain(self, examples: Tensor) -> Tensor:
+    def _parts(self, weights: Tensor | None) -> Tensor | None:
+        return None if weights is None else parts_of(weights, self.model.relations.dtype)
+
+    def _plain(self, examples: Tensor, weights: Tensor | None = None) -> Tensor:
         h, r, t = examples.unbind(dim=1)
+        weight = self._parts(weights)
         if examples.is_cuda or not self.model.entities.whole:
-            costs = gradients(self.model, h, r, t, self.objective)
+            costs = gradients(self.model, h, r, t, self.objective, weight=weight)
         else:
             factors = None if self._full else torch.bfloat16
             costs = gradients_on_cpu(
-                self.model, h, r, t, self.objective, group=self.recipe.group_queries > 1, factors=factors
+                self.model, h, r, t, self.objective, group=self.recipe.group_queries > 1, factors=factors, weight=weight
             )
         self.optimizer.step()
         return costs
@@ -115,15 +126,15 @@ def _fused(model: Model, recipe: Recipe, optimizer: Optimizer) -> FusedStep:
     return FusedStep(model, recipe, optimizer)
 
 
-def why_not(model: Model, recipe: Recipe) -> str | None:
-    """What keeps a model from being trained by fused kernels, in words; None where nothing does."""
+def why_not(model: Model, recipe: Recipe, *, weighted: bool = False) -> str | None:
+    """The reason why fused kernels cannot train a model; None where they can."""
     if model.device.type != "cuda":
         return "fused kernels need a CUDA device"
     if recipe.negatives:
         return "the softmax is sampled"
     if recipe.terms:
         return f"there are no fused kernels for the term {', '.join(recipe.terms)}"
-    if recipe.target_weights != "none":
+    if weighted or recipe.target_weights != "none":
         return "examples have weights"
     if not model.entities.whole:
         return "several processes share the table"

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from conjoin.model.model import Model
 from conjoin.model.padding import add_rows
+from conjoin.model.softmax import averaged_sum
 from conjoin.training.objective import Batch, Objective, buffer_of, gradient_of
 
 GROUPED = 500
@@ -31,13 +32,15 @@ class GroupedQueries(NamedTuple):
     place: Tensor | None = None
 
 
-def gradients(model: Model, h: Tensor, r: Tensor, t: Tensor, objective: Objective) -> Tensor:
+def gradients(
+    model: Model, h: Tensor, r: Tensor, t: Tensor, objective: Objective, *, weight: Tensor | None = None
+) -> Tensor:
     """Leave the gradient of the objective in the parameters' .grad; return one number per term, not waiting for the
-    device."""
+    device. `weight` (B,), with the sum 1, weighs the cross-entropy of the examples."""
     entities, batch = model.entities, Batch.of(model, h, r, t)
     entity_gradient = buffer_of(entities.weight)
-    nll, dq = entities.softmax(batch.query.detach(), t, out=entity_gradient)
-    costs = objective.backward(batch, nll, dq)
+    nll, dq = entities.softmax(batch.query.detach(), t, out=entity_gradient, weight=weight)
+    costs = objective.backward(batch, averaged_sum(nll, weight), dq)
     if objective.sees_tails:
         entities.add_to(entity_gradient, t, gradient_of(batch.tails))
     entities.add_to(entity_gradient, h, gradient_of(batch.heads))
@@ -53,6 +56,7 @@ def gradients_on_cpu(
     *,
     group: bool = False,
     factors: torch.dtype | None = None,
+    weight: Tensor | None = None,
 ) -> Tensor:
     """The same numbers as `gradients` up to rounding, with less work.
 
@@ -61,7 +65,7 @@ def gradients_on_cpu(
     """
     entities, form, penalty = model.entities, model.form, objective.penalty
     if not form.heads_as_tails:
-        return gradients(model, h, r, t, objective)
+        return gradients(model, h, r, t, objective, weight=weight)
     queries = _once(h, r, model.relations) if group or len(t) >= GROUPED else GroupedQueries(h, r, 1 / len(t))
     ids = torch.cat([queries.h, t]) if objective.sees_tails else queries.h
     count = len(queries.h)
@@ -72,7 +76,13 @@ def gradients_on_cpu(
     q = form.query(heads, slots)
     entity_gradient, relation_gradient = buffer_of(entities.weight), buffer_of(model.relations)
     nll, dq = entities.softmax(
-        q.detach(), t, out=entity_gradient, place=queries.place, share=queries.share, factors=factors
+        q.detach(),
+        t,
+        out=entity_gradient,
+        place=queries.place,
+        share=_weight_of(queries, weight),
+        factors=factors,
+        weight=weight,
     )
     relation_gradient.zero_()
     outputs, slopes, cost = [q], [dq], nll.new_zeros(())
@@ -99,7 +109,16 @@ def gradients_on_cpu(
     add_rows(relation_gradient, queries.r, gradient_of(rows))
     if batch is not None:
         batch.add_table_gradient(relation_gradient)
-    return torch.stack([nll.mean(), cost, *(term.detach() for term in terms)])
+    return torch.stack([averaged_sum(nll, weight), cost, *(term.detach() for term in terms)])
+
+
+def _weight_of(queries: GroupedQueries, weight: Tensor | None) -> Tensor | float:
+    """The part of the loss that belongs to each query: that of the examples, or the sum of their weights."""
+    if weight is None:
+        return queries.share
+    if queries.place is None:
+        return weight
+    return weight.new_zeros(len(queries.h)).index_add_(0, queries.place, weight)
 
 
 def _per_example(rows: Tensor, queries: GroupedQueries) -> Tensor:

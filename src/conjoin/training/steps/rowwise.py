@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from conjoin.model.model import Model
-from conjoin.model.softmax import NegativeSample
+from conjoin.model.softmax import NegativeSample, averaged_sum
 from conjoin.training.objective import Batch, Objective, gradient_of
 from conjoin.training.optimizer import RowOptimizer
 
@@ -24,6 +24,7 @@ def rowwise_step(
     *,
     update: RowOptimizer,
     sample: NegativeSample | None,
+    weight: Tensor | None = None,
 ) -> Tensor:
     """Change the entities, leave the relations' gradient in .grad; return one number per term."""
     entities, batch = model.entities, Batch.of(model, h, r, t)
@@ -33,15 +34,15 @@ def rowwise_step(
     touched, gradients = [own], []
     if sample is None:
         update.begin(own)
-        nll, dq = entities.softmax_by_tiles(q, t, take=update.tile)
+        nll, dq = entities.softmax_by_tiles(q, t, take=update.tile, weight=weight)
     else:
 
         def keep(rows: Tensor, gradient: Tensor) -> None:
             touched.append(rows)
             gradients.append(gradient)
 
-        nll, dq = entities.sampled_softmax(q, t, sample, take=keep)
-    costs = objective.backward(batch, nll, dq)
+        nll, dq = entities.sampled_softmax(q, t, sample, take=keep, weight=weight)
+    costs = objective.backward(batch, averaged_sum(nll, weight), dq)
     leaves = [batch.heads, batch.tails] if objective.sees_tails else [batch.heads]
     looked_up = torch.cat([gradient_of(leaf) for leaf in leaves])[places]
     if sample is None:
