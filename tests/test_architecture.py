@@ -358,3 +358,30 @@ def test_whoever_takes_a_path_takes_any_path() -> None:
         assert not re.search(r"\bstr \| Path\b|\bPath \| str\b", (SOURCE / name).read_text(encoding="utf-8"))
 
     assert failures_of(check, [name for name in NAMES if not name.startswith("cli/")]) == []
+
+
+OF_THE_TABLE = ("model/", "training/")
+"""Only these see how a table of entities holds its numbers; everything else uses the verbs of EntityTable."""
+SCORERS_ONLY = ("evaluation/", "predict/")
+"""These see nothing of a model but the verbs of Scorer."""
+NEEDS_A_MODEL = ("predict/fold_in.py", "predict/influence.py")
+"""These work on the embeddings of one model, and refuse every other scorer."""
+
+
+def test_only_the_model_and_its_training_read_the_entity_weights() -> None:
+    def check(name: str) -> None:
+        read = [text for text in dotted(tree_of(name)) if text.endswith(("entities.weight", "table.weight"))]
+        assert not read, f"{read}: use a verb of EntityTable"
+
+    assert failures_of(check, [name for name in NAMES if not name.startswith(OF_THE_TABLE)]) == []
+
+
+def test_ranking_and_prediction_use_scorers_only() -> None:
+    """`model.query` and `model.entities` belong to one kind of scorer; an ensemble has neither."""
+    inner = re.compile(r"\b(model|scorer)\.(query|entities|relations|form)$")
+
+    def check(name: str) -> None:
+        used = [text for text in dotted(tree_of(name)) if inner.search(text)]
+        assert not used, f"{used}: use a verb of Scorer"
+
+    assert failures_of(check, [n for n in NAMES if n.startswith(SCORERS_ONLY) and n not in NEEDS_A_MODEL]) == []

@@ -70,6 +70,7 @@ def test_public_names() -> None:
     assert set(conjoin.__all__) == {
         "FORMS",
         "ConjoinError",
+        "Ensemble",
         "Epoch",
         "Form",
         "Graph",

@@ -71,7 +71,7 @@ def _ranks(folder: RunFolder, *, split: str, weights: str | None, device: str | 
         return folder.ranks(split)
     predictor = open_run(folder.path, weights=weights, device=str(choose_device(device).device))
     with ProgressDisplay().watching() as watcher:
-        return rank_split(predictor.model, predictor.graph, split, track=watcher.track)  # type: ignore[arg-type]
+        return rank_split(predictor.scorer, predictor.graph, split, track=watcher.track)  # type: ignore[arg-type]
 
 
 def _grouped(ranks: Ranks, folder: RunFolder, by: str | None) -> dict[str, Ranks]:

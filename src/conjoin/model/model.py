@@ -10,8 +10,10 @@ from conjoin.forms.base import Form
 from conjoin.forms.notation import form as form_of
 from conjoin.model.init import fill_normal
 from conjoin.model.padding import pad_rows_for
+from conjoin.model.score_blocks import Blocks
+from conjoin.model.scorer import Pairs, Scorer, check_sizes, positions_of
 from conjoin.model.sharded import ShardedTable
-from conjoin.model.table import EntityTable
+from conjoin.model.table import EntityTable, RankCounts
 from conjoin.runtime.distributed import current
 
 INITIAL_SCALE = 1e-3
@@ -84,7 +86,12 @@ class Model(nn.Module):
 
     def __repr__(self) -> str:
         sizes = f"{self.n_entities:,} entities, {self.n_relations:,} relations, {self.n_parameters:,} parameters"
-        return f"Model({self.form} of rank {self.rank}: {sizes}, {self.relations.dtype} on {self.device})"
+        return f"Model({self.title}: {sizes}, {self.relations.dtype} on {self.device})"
+
+    @property
+    def title(self) -> str:
+        """Form and rank."""
+        return f"{self.form} of rank {self.rank}"
 
     @property
     def n_entities(self) -> int:
@@ -108,11 +115,11 @@ class Model(nn.Module):
 
     def check_graph(self, name: str, *, n_entities: int, n_relations: int) -> None:
         """Refuse a graph with other numbers of entities or relations: its ids would mean other rows."""
-        if (n_entities, n_relations) != (self.n_entities, self.n_relations):
-            raise UsageError(
-                f"the model is for {self.n_entities} entities and {self.n_relations} relations, "
-                f"{name} has {n_entities} and {n_relations}"
-            )
+        check_sizes(self, name, n_entities=n_entities, n_relations=n_relations)
+
+    def questions_at_once(self) -> int:
+        """How many queries to score together within the memory budget."""
+        return self.entities.questions_at_once()
 
     def query(self, h: Tensor, r: Tensor) -> Tensor:
         """Query rows (B, 2·rank) of heads h and relations r < 2·n_relations (reciprocals behind); differentiable."""
@@ -122,6 +129,41 @@ class Model(nn.Module):
         """Scores of every entity as the tail of (h, r, ?), shape (B, n_entities); differentiable."""
         return self.entities.scores(self.query(h, r))
 
+    def score_blocks(self, h: Tensor, r: Tensor) -> Blocks:
+        """The same scores in blocks (B, columns) within the memory budget; equal rows have exactly equal scores."""
+        return self.entities.score_blocks(self.query(h, r))
+
+    def score(self, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        """Scores (B,) of the facts (h, r, t); `t` has B entries, or is a scalar tensor, the one tail of all queries."""
+        return self.entities.score(self.query(h, r), t)
+
+    def standing(self, h: Tensor, r: Tensor, t: Tensor, hidden: Pairs) -> RankCounts:
+        """How many entities score higher than each t (B,), and the same; hidden pairs never compete, t always does."""
+        return self.entities.standing(self.query(h, r), t, hidden)
+
+    def best(
+        self, h: Tensor, r: Tensor, k: int, hidden: Pairs | None = None, among: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The k best entities of every query, of all or of the sorted ids `among`: scores and ids, each (B, k)."""
+        if among is None:
+            return self.entities.best(self.query(h, r), min(k, self.n_entities), hidden)
+        inside = None if hidden is None else positions_of(hidden, among)
+        scores, positions = self.entities.subset(among).best(self.query(h, r), min(k, len(among)), inside)
+        return scores, among[positions]
+
+    def similarity(self, e: int) -> Tensor:
+        """The cosine of every entity's row (n_entities,) with that of entity e."""
+        return self.entities.cosines(self.entities.rows(torch.tensor([e], device=self.device))[0])
+
     def squared_moduli(self, h: Tensor, r: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """|h|², m² and |t|² per coordinate: what a regulariser sees, each (B, rank)."""
         return self.form.squared_moduli(self.entities(h), self.form.unfold(self.relations[r]), self.entities(t))
+
+
+def single_model(scorer: Scorer, task: str) -> Model:
+    """The scorer, if it is one model with embeddings of its own; `task` needs them and is named in the error."""
+    if isinstance(scorer, Model):
+        return scorer
+    raise UsageError(
+        f"{task} needs the embeddings of one model, and {scorer!r} has none of its own. Use one of its members."
+    )

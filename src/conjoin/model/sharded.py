@@ -12,8 +12,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from conjoin.errors import Diverged
+from conjoin.errors import Diverged, UsageError
 from conjoin.model.padding import add_rows
+from conjoin.model.score_blocks import Blocks, count_competitors, read_targets, without_targets
 from conjoin.model.softmax import NegativeSample, assembled, inside, sampled_softmax, shared_softmax
 from conjoin.model.table import EntityTable, RankCounts, diverged
 from conjoin.runtime.distributed import Mesh
@@ -48,6 +49,13 @@ class ShardedTable(EntityTable):
     def add_to(self, gradient: Tensor, ids: Tensor, rows: Tensor) -> None:
         places, own = self.owned(ids)
         add_rows(gradient, own, rows[places])
+
+    def all_rows(self) -> Tensor:
+        return self.rows(torch.arange(len(self), device=self.weight.device))
+
+    def assign(self, ids: Tensor, rows: Tensor) -> None:
+        positions, own = self.owned(ids)
+        self.weight.detach()[own] = rows[positions]
 
     def cosines(self, row: Tensor) -> Tensor:
         return self._side_by_side(super().cosines(row)[None])[0]
@@ -102,29 +110,27 @@ class ShardedTable(EntityTable):
 
         A score that is not finite anywhere must stop all processes: it travels as a target of infinity.
         """
-        question, entity = hidden
-        competes = entity != t[question]
-        question, entity = question[competes], entity[competes]
+        hidden = without_targets(hidden, t)
         target = torch.full_like(q[:, 0], -torch.inf)
-        blocks: Any = ()
+        blocks: Blocks = ()
         try:
             blocks = self._blocks(q)
-            for first, scores in blocks:
-                places, own = inside(t, first + self.first, scores.shape[1])
-                target[places] = scores[places, own]
+            read_targets(self._numbered(blocks), t, target)
         except Diverged:
             target.fill_(torch.inf)
         target = self.mesh.highest(target)
         if bool(torch.isinf(target).any()):
             raise diverged()
-        counts = torch.zeros(2, len(q), dtype=torch.long, device=q.device)
-        for first, scores in blocks:
-            places, own = inside(entity, first + self.first, scores.shape[1])
-            scores[question[places], own] = -torch.inf
-            counts[0] += (scores > target[:, None]).sum(dim=1)
-            counts[1] += (scores == target[:, None]).sum(dim=1)
-        better, tied = self.mesh.total(counts)
-        return RankCounts(better, tied - 1, len(self) - torch.bincount(question, minlength=len(q)))
+        counts = count_competitors(self._numbered(blocks), target, hidden)
+        better, tied = self.mesh.total(torch.stack(counts))
+        return RankCounts(better, tied - 1, len(self) - torch.bincount(hidden[0], minlength=len(q)))
+
+    def _numbered(self, blocks: Blocks) -> Blocks:
+        """Blocks of this shard, with the numbers that its entities have in the whole table."""
+        return ((first + self.first, scores) for first, scores in blocks)
+
+    def score_blocks(self, q: Tensor) -> Blocks:  # noqa: ARG002
+        raise UsageError(f"An ensemble works in one process, and its rows are in {self.mesh.shards}. Use one process.")
 
     def best(self, q: Tensor, k: int, hidden: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         if hidden is not None:

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from conjoin.errors import Diverged
 from conjoin.model.padding import GRAIN, add_rows, pad_rows, with_padding
+from conjoin.model.score_blocks import Blocks, best_of, count_competitors, read_targets, without_targets
 from conjoin.model.softmax import (
     NegativeSample,
     chunked_softmax,
     dense_softmax,
-    inside,
     sampled_softmax,
     shared_softmax,
     tile_rows,
@@ -101,6 +101,18 @@ class EntityTable(nn.Module):
         for start in range(0, len(held), size):
             yield held[start : start + size]
 
+    def all_rows(self) -> Tensor:
+        """Every row of the whole table, (N, w), as plain numbers."""
+        return self.weight.detach()
+
+    def assign(self, ids: Tensor, rows: Tensor) -> None:
+        """Overwrite the rows of some entities."""
+        self.weight.detach()[ids] = rows
+
+    def subset(self, ids: Tensor) -> EntityTable:
+        """A table of the rows of some entities only, in this process."""
+        return EntityTable(self.rows(ids), budget=self.budget)
+
     def cosines(self, row: Tensor) -> Tensor:
         """The cosine of every entity's row (N,) with one row (w,)."""
         return torch.nn.functional.cosine_similarity(self.weight.detach(), row[None], dim=1)
@@ -108,6 +120,10 @@ class EntityTable(nn.Module):
     def scores(self, q: Tensor) -> Tensor:
         """The whole (B, N) matrix of scores; differentiable. For small batches."""
         return q @ self.weight.T
+
+    def score(self, q: Tensor, ids: Tensor) -> Tensor:
+        """The scores (B,) of one entity per query: `ids` (B,), or a scalar tensor, the one entity of all queries."""
+        return q @ self.rows(ids[None])[0] if ids.ndim == 0 else (q * self.rows(ids)).sum(dim=1)
 
     def path(self, batch: int) -> str:
         """Which implementation the loss of such a batch takes, and why, in words."""
@@ -179,26 +195,11 @@ class EntityTable(nn.Module):
         """
         if q.is_cuda and find_spec("triton") and self._bytes_per_question * len(q) <= self.bytes_allowed:
             return self._counted(q, t, hidden)
-        question, entity = hidden
-        competes = entity != t[question]
-        question, entity = question[competes], entity[competes]
+        hidden = without_targets(hidden, t)
         blocks = self._blocks(q)
-        target = torch.empty_like(q[:, 0])
-        for first, scores in blocks:
-            places, own = inside(t, first, scores.shape[1])
-            target[places] = scores[places, own]
-        better = torch.zeros_like(t)
-        tied = torch.full_like(t, -1)
-        exact = torch.promote_types(q.dtype, torch.float32)
-        for first, scores in blocks:
-            places, own = inside(entity, first, scores.shape[1])
-            scores[question[places], own] = -torch.inf
-            sign = (scores - target[:, None]).sign_()
-            surplus = sign.sum(dim=1, dtype=exact).long()
-            unequal = sign.abs_().sum(dim=1, dtype=exact).long()
-            better += (surplus + unequal) // 2
-            tied += scores.shape[1] - unequal
-        return RankCounts(better, tied, len(self) - torch.bincount(question, minlength=len(q)))
+        target = read_targets(blocks, t, torch.empty_like(q[:, 0]))
+        better, tied = count_competitors(blocks, target, hidden)
+        return RankCounts(better, tied - 1, len(self) - torch.bincount(hidden[0], minlength=len(q)))
 
     def _counted(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> RankCounts:
         from conjoin.model.rank_count import count
@@ -211,16 +212,14 @@ class EntityTable(nn.Module):
 
     def best(self, q: Tensor, k: int, hidden: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """The k best entities of every query: scores and ids, (B, k), best first; hidden ones score -inf."""
-        values, ids = q.new_empty(len(q), 0), torch.empty(len(q), 0, dtype=torch.long, device=q.device)
-        for first, scores in self._blocks(q):
-            if hidden is not None:
-                places, own = inside(hidden[1], first, scores.shape[1])
-                scores[hidden[0][places], own] = -torch.inf
-            top = torch.topk(scores.contiguous(), min(k, scores.shape[1]), dim=1)
-            values, ids = torch.cat([values, top.values], dim=1), torch.cat([ids, top.indices + first], dim=1)
-            order = values.argsort(dim=1, descending=True, stable=True)[:, :k]
-            values, ids = values.gather(1, order), ids.gather(1, order)
-        return values, ids
+        return best_of(self._blocks(q), k, hidden, q)
+
+    def score_blocks(self, q: Tensor) -> Blocks:
+        """All scores in blocks within the budget: the first entity of each, and its scores (B, columns).
+
+        Equal rows have exactly equal scores. The blocks can be gone through more than once.
+        """
+        return self._blocks(q)
 
     def questions_at_once(self) -> int:
         """How many questions to rank together so that their scores and the comparisons stay within the budget.

@@ -82,7 +82,7 @@ def projection_of(run: OpenRun, method: str = "pca") -> Projection:
     ids = run.by_degree[:POINTS]
     points = _stored(run, method, len(ids))
     if points is None:
-        points = _scaled(project(run.predictor.model.entities.weight.detach()[torch.from_numpy(ids)], method))
+        points = _scaled(project(run.predictor.model.entities.rows(torch.from_numpy(ids)), method))
         _store(run, method, points)
     kind, classes = _classes(run)
     return Projection(method, ids, points, run.degree[ids], kind[ids], classes)
