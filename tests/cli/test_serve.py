@@ -219,7 +219,7 @@ def test_what_cannot_be_served_is_said(trained: Path, tmp_path: Path, monkeypatc
         assert (taken.code, "--port" in taken.err) == (2, True)
     monkeypatch.setenv("CONJOIN_TOKEN", TOKEN)
     foreign = conjoin("serve", trained, "--host", "203.0.113.9", "--port", 0)
-    assert (foreign.code, "cannot listen" in foreign.err) == (2, True)
+    assert (foreign.code, "203.0.113.9" in foreign.err) == (2, True)
     proxy = conjoin("serve", trained, "--port", 0, "--trusted-proxy", "proxy.example")
     assert (proxy.code, "proxy.example" in proxy.err) == (2, True)
     unknown = conjoin("serve", trained, "--port", 0, "--map", "tsne")

@@ -34,12 +34,12 @@ def little_run(folder: Path) -> Path:
 
 @contextmanager
 def talking(
-    *runs: Path, settings: ServerSettings | None = None, log: io.StringIO | None = None, shelf: OpenRuns | None = None
+    *runs: Path, settings: ServerSettings | None = None, log: io.StringIO | None = None, opened: OpenRuns | None = None
 ) -> Iterator[TestClient]:
     """A client of a service that has started."""
     chosen = settings or ServerSettings(rate=1e6, burst=1e6)
-    shelf = shelf or open_runs(runs, settings=chosen)
-    app = create_app(shelf, chosen, watch=Metrics(log or io.StringIO()))
+    opened = opened or open_runs(runs, settings=chosen)
+    app = create_app(opened, chosen, metrics=Metrics(log or io.StringIO()))
     with TestClient(app, base_url=HERE) as client:
         yield client
 
@@ -56,22 +56,22 @@ def error_of(answer: Any) -> tuple[str, str]:
 
 @contextmanager
 def listening(
-    run: Path, settings: ServerSettings, *, shelf: OpenRuns | None = None, watch: Metrics | None = None
+    run: Path, settings: ServerSettings, *, opened: OpenRuns | None = None, metrics: Metrics | None = None
 ) -> Iterator[tuple[str, int]]:
     """A real server on a socket, in a thread."""
-    seen = watch or Metrics(io.StringIO())
-    app = create_app(shelf or open_runs([run], settings=settings), settings, watch=seen)
+    seen = metrics or Metrics(io.StringIO())
+    app = create_app(opened or open_runs([run], settings=settings), settings, metrics=seen)
     with serving(app, settings, seen) as address:
         yield address
 
 
 @contextmanager
-def serving(app: ASGIApp, settings: ServerSettings, watch: Metrics | None = None) -> Iterator[tuple[str, int]]:
+def serving(app: ASGIApp, settings: ServerSettings, metrics: Metrics | None = None) -> Iterator[tuple[str, int]]:
     """Any application on a socket, in a thread."""
     ready = threading.Event()
-    seen = watch or Metrics(io.StringIO())
+    seen = metrics or Metrics(io.StringIO())
     with bind("127.0.0.1", 0) as place:
-        server = make_server(app, settings=settings, watch=seen, started=ready.set)
+        server = make_server(app, settings=settings, metrics=seen, started=ready.set)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[place])))
         thread.start()
         assert ready.wait(20)

@@ -120,7 +120,7 @@ def serve(
             else:
                 say(f"{', '.join(names)}: {url}  (Ctrl-C stops)")
 
-        watch = Metrics()
+        metrics = Metrics()
         uvicorn_server.run_server(
-            create_app(shelf, settings, watch=watch), listening, settings=settings, watch=watch, started=started
+            create_app(shelf, settings, metrics=metrics), listening, settings=settings, metrics=metrics, started=started
         )

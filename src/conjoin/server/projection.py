@@ -1,4 +1,4 @@
-"""Two-dimensional positions of the entities, computed once and stored beside the run."""
+"""Two-dimensional positions of the entities for the map, computed once and stored in the run folder."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from conjoin.server.settings import CLASSES, POINTS
 METHODS = ("pca", "umap", "pacmap")
 MAGIC = b"CJM1"
 FEWEST = 10
-"""Entities below which neighbour-based layouts have no neighbours to work with: PCA stands in."""
+"""Graphs with fewer entities always use PCA: UMAP and PaCMAP need neighbours."""
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, SyntaxError, TokenError, BadZipFile, zlib.error)
-"""What NumPy and its zip reader raise on a file that is not theirs."""
+"""Exceptions that NumPy and its zip reader raise on a damaged file."""
 HEADS = 4096
-"""Bytes of a stored map beside its points."""
+"""Most bytes of a stored map in addition to its points."""
 
 Points = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Chosen entities (those with most facts first), their places, degrees and classes."""
+    """Entities by descending degree with their positions (n, 2), degrees and classes."""
 
     method: str
     ids: Ids
@@ -64,7 +64,7 @@ class Projection:
         }
 
     def packed(self, limit: int) -> bytes:
-        """The binary answer: counts, then columns, little-endian."""
+        """The binary answer of /v1/map: magic bytes, count, then little-endian columns."""
         points = self.points[:limit]
         columns = (
             points[:, 0].astype("<f4"),
@@ -76,7 +76,7 @@ class Projection:
 
 
 def projection_of(run: OpenRun, method: str = "pca") -> Projection:
-    """The stored layout, or a new one, which is then stored where the folder can be written to."""
+    """The stored layout, or a new one; it is stored if the run folder is writable."""
     if method not in METHODS:
         raise unknown("map", method, METHODS, way_out=f"Choose from {', '.join(METHODS)}.")
     ids = run.by_degree[:POINTS]
@@ -89,7 +89,7 @@ def projection_of(run: OpenRun, method: str = "pca") -> Projection:
 
 
 def stored_methods(run: OpenRun) -> list[str]:
-    """What can be had without computing: PCA is always cheap enough."""
+    """The methods that can be served: PCA always, others if their layout is stored."""
     return [method for method in METHODS if method == "pca" or _file(run, method).exists()]
 
 
@@ -118,14 +118,14 @@ def _pca(rows: torch.Tensor) -> Points:
 
 
 def _scaled(points: Points) -> Points:
-    """One scale for both axes: all but the farthest 0.1 per cent of the coordinates lie in [-1, 1]."""
+    """Centre the points and scale both axes alike: all but the outermost 0.1 % of the coordinates lie in [-1, 1]."""
     centred = points - np.median(points, axis=0) if len(points) else points
     reach = float(np.quantile(np.abs(centred), 0.999)) if len(points) else 1.0
     return (centred / (reach or 1.0)).astype(np.float32)
 
 
 def _classes(run: OpenRun) -> tuple[npt.NDArray[np.uint8], list[dict[str, Any]]]:
-    """What each entity mostly is: the place (head or tail of a relation) that it fills most often in train."""
+    """Class of each entity (n,): the position, head or tail of a relation, that it has most often in train."""
     train, n, relations = run.graph.train, run.graph.n_entities, run.graph.relations
     slots = 2 * max(len(relations), 1)
     key = np.concatenate([train[:, 0] * slots + 2 * train[:, 1], train[:, 2] * slots + 2 * train[:, 1] + 1])
@@ -138,8 +138,8 @@ def _classes(run: OpenRun) -> tuple[npt.NDArray[np.uint8], list[dict[str, Any]]]
     sizes = np.bincount(mostly[mostly >= 0], minlength=slots)
     largest = [int(s) for s in np.argsort(-sizes, kind="stable")[: CLASSES - 1] if sizes[s]]
     kind = np.full(n, len(largest), dtype=np.uint8)
-    for place, chosen in enumerate(largest):
-        kind[mostly == chosen] = place
+    for index, chosen in enumerate(largest):
+        kind[mostly == chosen] = index
     classes = [
         {"label": f"{'tail' if s % 2 else 'head'} of {relations.label(s // 2)}", "count": int(sizes[s])}
         for s in largest
@@ -157,14 +157,14 @@ def _checksum(run: OpenRun) -> str:
 
 
 def _stored(run: OpenRun, method: str, count: int) -> Points | None:
-    """What was stored, unless it belongs to other weights or is damaged."""
+    """The stored points, None if they are damaged or belong to other weights."""
     try:
         proper(_file(run, method))
         with ZipFile(_file(run, method)) as archive:
             if sum(member.file_size for member in archive.infolist()) > 8 * count + HEADS:
                 return None
-        with np.load(_file(run, method), allow_pickle=False) as kept:
-            points, checksum = kept["points"], str(kept["weights"])
+        with np.load(_file(run, method), allow_pickle=False) as stored:
+            points, checksum = stored["points"], str(stored["weights"])
     except UNREADABLE:
         return None
     fits = points.shape == (count, 2) and points.dtype == np.float32 and bool(np.isfinite(points).all())
@@ -176,7 +176,7 @@ def _store(run: OpenRun, method: str, points: Points) -> None:
     try:
         with replacing(file) as aside, aside.open("wb") as stream:
             np.savez(stream, points=points, weights=np.array(_checksum(run)))
-    except OSError:  # a folder that cannot be written to: computed again next time
+    except OSError:  # the folder is not writable: compute the map again next time
         return
 
 

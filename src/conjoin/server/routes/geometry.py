@@ -1,4 +1,4 @@
-"""What a relation does to one coordinate, for the Geometry page: the scene and what there is to choose from."""
+"""The effect of a relation on one coordinate, for the Geometry page: the scene and the coordinates to choose from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conjoin.server.schemas import GeometryRequest
 
 
 def geometry(run: OpenRun, wanted: GeometryRequest, relation: int, entity: int | None) -> dict[str, Any]:
-    """The answer of /v1/geometry. Where the run is no Möbius map, `scene` is null and `note` says why."""
+    """The answer of /v1/geometry. If the relation is not a Möbius map, `scene` is None and `note` gives the reason."""
     graph, model = run.graph, run.predictor.model
     as_mobius = wanted.reading == "mobius"
     reading = reading_of(model.form, as_mobius=as_mobius)
@@ -35,7 +35,7 @@ def geometry(run: OpenRun, wanted: GeometryRequest, relation: int, entity: int |
     moves = RelationMaps(model, graph, relation + wanted.reverse * graph.n_relations, as_mobius=as_mobius)
     coordinate = moves.strongest() if wanted.coordinate is None else wanted.coordinate
     if coordinate >= len(moves):
-        raise UsageError(f"there is no coordinate {coordinate}: this run has 0 to {len(moves) - 1}")
+        raise UsageError(f"Unknown coordinate {coordinate}. This run has coordinates 0 to {len(moves) - 1}.")
     e = best_head([(moves, coordinate)]) if entity is None else entity
     scene = Scene(
         map=moves.map(coordinate),

@@ -1,4 +1,4 @@
-"""Every relation with its counts, patterns, and how well it is answered in both directions."""
+"""Every relation with its counts, its patterns, and its test metrics in both directions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RelationTable = dict[str, dict[str, float] | None]
 
 
 def relation_rows(run: OpenRun) -> list[dict[str, Any]]:
-    """One object per relation, in the order of ids."""
+    """One JSON object per relation, by id."""
     graph = run.graph
     n = graph.n_relations
     counts = [np.bincount(graph.triples(split)[:, 1], minlength=n) for split in SPLITS]
@@ -63,8 +63,10 @@ def _patterns(run: OpenRun) -> list[list[dict[str, Any]]]:
 
 
 def _ranks(run: OpenRun) -> list[RelationTable]:
-    """Per relation the metrics of its test questions by what was asked for; None where there is no question, or where
-    the ranks that were kept are not of these weights."""
+    """Test metrics of each relation by direction.
+
+    None for a direction without test questions, and everywhere if the stored ranks belong to other weights.
+    """
     n = run.graph.n_relations
     if run.weights != run.folder.run.weights or not run.folder.ranks_file("test").exists():
         return [dict.fromkeys(DIRECTIONS) for _ in range(n)]

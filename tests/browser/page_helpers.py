@@ -1,4 +1,4 @@
-"""What a test sees of a page, and how it waits for it: by looking again, never by guessing how long a machine takes."""
+"""Helpers that read a page and wait for it by polling, never by a fixed delay."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from playwright.sync_api._generated import LocatorAssertions
 
 PATIENCE = 20_000
-"""Milliseconds in which a page on a busy machine has done what it was asked."""
+"""Milliseconds after which a page on a busy machine counts as failed."""
 PHONE = {"viewport": {"width": 375, "height": 780}, "has_touch": True}
 DRAWN = """canvas => new Promise(done => {
     requestAnimationFrame(() => requestAnimationFrame(() => done(canvas.toDataURL())))
 })"""
-"""Two frames on: the second can only come when what was asked for before the first has been drawn."""
+"""Waits two frames: when the second one comes, earlier drawing requests are done."""
 
 
 class Visit(Protocol):
@@ -38,7 +38,7 @@ def query(page: Page) -> dict[str, str]:
 
 
 def expect(locator: Locator) -> LocatorAssertions:
-    """Playwright's own assertions, which look again until they hold."""
+    """Playwright's assertions, which retry until they hold."""
     from playwright.sync_api import expect as playwright_expect
 
     playwright_expect.set_options(timeout=PATIENCE)
@@ -46,7 +46,7 @@ def expect(locator: Locator) -> LocatorAssertions:
 
 
 def until(page: Page, condition: str | Callable[[], bool], why: str = "") -> None:
-    """Look every 50 ms: the page's policy forbids the waiting that Playwright would do inside it."""
+    """Poll every 50 ms, because the page's security policy forbids Playwright's own waiting inside the page."""
     for _ in range(PATIENCE // 50):
         if page.evaluate(condition) if isinstance(condition, str) else condition():
             return
@@ -61,17 +61,17 @@ def picture(png: bytes) -> np.ndarray:
 
 
 def colours(pixels: np.ndarray) -> int:
-    """How many different colours a picture has; a blank canvas has one."""
+    """The number of different colours of a picture; a blank canvas has one."""
     return len(np.unique(pixels.reshape(-1, pixels.shape[-1]), axis=0))
 
 
 def pixels(canvas: Locator) -> np.ndarray:
-    """What a canvas shows, after what was due to be drawn."""
+    """The pixels of a canvas after pending drawing."""
     return picture(base64.b64decode(str(canvas.evaluate(DRAWN)).partition(",")[2]))
 
 
 def until_shown(canvas: Locator) -> np.ndarray:
-    """A sphere once it is drawn and two looks at it agree."""
+    """The pixels of a sphere once it is drawn and two readings agree."""
     looks = [pixels(canvas)]
 
     def settled() -> bool:
@@ -87,6 +87,6 @@ def until_like(canvas: Locator, before: np.ndarray) -> None:
 
 
 def until_unlike(canvas: Locator, before: np.ndarray) -> np.ndarray:
-    """The sphere when it has moved and stands again."""
+    """The pixels of the sphere after it has moved and stopped."""
     until(canvas.page, lambda: not np.array_equal(pixels(canvas), before), "the sphere moves")
     return until_shown(canvas)
