@@ -1,4 +1,4 @@
-"""Write docs/results.md, and README's lines on it, from the committed results: python -m paper.write_results
+"""Write docs/results.md from the committed results: python -m paper.write_results
 
 Every sentence that judges is chosen by the numbers. Reads the studies paper, mobius, layout and readings with their
 results, what was tried about exceptions (studies/tried.toml), and the training benchmarks under bench/results.
@@ -25,7 +25,7 @@ from paper.results_cells import (
 )
 from paper.results_contrast import Evidence
 from paper.results_costs import bytes_saved, memory_examples, time_saving
-from paper.results_summary import how_sure, renewed, what_sharing_saves
+from paper.results_summary import how_sure, what_sharing_saves
 from scripts.script_words import parser
 
 from conjoin.report.collect import Findings
@@ -36,7 +36,6 @@ from paper import results_controls as controls
 ROOT = Path(__file__).resolve().parents[1]
 
 PAGE = ROOT / "docs" / "results.md"
-README = ROOT / "README.md"
 TRIED = "tried.toml"
 WIDTH = 120
 KEPT = re.compile(r"`[^`]*`|p = ")
@@ -155,9 +154,8 @@ def wrapped(lines: Iterable[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Renew the page, and README's lines on what sharing saves."""
+    """Write the page again."""
     PAGE.write_text(page(), encoding="utf-8")
-    README.write_text(renewed(*(file.read_text(encoding="utf-8") for file in (README, PAGE))), encoding="utf-8")
 
 
 if __name__ == "__main__":

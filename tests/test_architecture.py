@@ -296,10 +296,10 @@ def test_no_test_takes_the_time() -> None:
     assert [str(file) for file in Path(__file__).parent.rglob("*.py") if watch in file.read_text("utf-8")] == []
 
 
-def test_the_tree_in_the_readme_is_that_of_the_repository() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_tree_in_contributing_matches_the_repository() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     tree = re.search(r"^```text\n(src/conjoin/\n.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    assert tree, "the README shows the tree in a text block that begins with src/conjoin/"
+    assert tree, "CONTRIBUTING.md shows the tree in a text block that begins with src/conjoin/"
     shown, above = set(), [""]
     for line in tree[1].splitlines():
         level = (len(line) - len(line.lstrip())) // 2
@@ -309,6 +309,14 @@ def test_the_tree_in_the_readme_is_that_of_the_repository() -> None:
     rooms = {"/".join(parts[:n]) + "/" for parts in kept for n in range(3, 5) if parts[0] == "src" and len(parts) > n}
     tops = {f"{parts[0]}/" for parts in kept if len(parts) > 1 and not parts[0].startswith(".")} - {"src/"}
     assert shown == {"src/conjoin/"} | tops | rooms
+
+
+def test_files_named_in_contributing_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("| search for | file |")[2].partition("\n\n")[0]
+    named = re.findall(r"`(src/[a-z_/]+\.py)`", table)
+    assert len(named) >= 8
+    assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
 def test_public_names_are_listed_once_and_everywhere_the_same() -> None:

@@ -83,7 +83,7 @@ class Results:
             show(table_of(found))
 
 
-result_options = opt.offering("results", Results)
+result_options = opt.expand_parameter("results", Results)
 
 
 @bench_app.command("train")

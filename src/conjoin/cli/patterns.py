@@ -18,19 +18,19 @@ def patterns(
     graph: opt.GraphArgument,
     *,
     confidence: Annotated[
-        float, typer.Option(help="Of symmetric, antisymmetric, inverse, and tree-likeness of hierarchies.")
+        float, typer.Option(help="Least confidence of symmetric, antisymmetric, inverse and hierarchical.")
     ] = 0.8,
-    composition: Annotated[float, typer.Option(help="Confidence of compositions.")] = 0.5,
-    support: Annotated[int, typer.Option(help="Pairs that must support a pattern.")] = 10,
-    relations: Annotated[int, typer.Option(min=0, help="How many lines of each table to show.")] = 15,
+    composition: Annotated[float, typer.Option(help="Least confidence of compositions.")] = 0.5,
+    support: Annotated[int, typer.Option(help="Least number of pairs that support a pattern.")] = 10,
+    relations: Annotated[int, typer.Option(min=0, help="Number of lines of each table.")] = 15,
     labels: opt.Labels = None,
     reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
-    """Find the patterns of every relation.
+    """Find relation patterns: symmetric, inverse, composed and more.
 
-    With support and confidence: symmetric, antisymmetric, inverse pairs, compositions of two relations (also read
-    backwards), hierarchies and cardinality. All splits are counted; self-loops are not.
+    Counts symmetric and antisymmetric relations, inverse pairs, compositions of two relations (each in both
+    directions), hierarchies and cardinality, with support and confidence. All splits count; self-loops do not.
 
     \b
     conjoin patterns wn18rr
@@ -38,10 +38,10 @@ def patterns(
     """
     from conjoin.graph.patterns.report import NONE, Thresholds, find_patterns
 
-    asked = Thresholds(confidence=confidence, composition=composition, support=support)
+    thresholds = Thresholds(confidence=confidence, composition=composition, support=support)
     with ProgressDisplay().watching() as watcher:
         loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
-    found = find_patterns(loaded, asked)
+    found = find_patterns(loaded, thresholds)
     if json:
         emit(found.to_json())
         return
@@ -80,7 +80,7 @@ def _show_relations(found: PatternReport, lines: int) -> None:
 
 
 def _show_pairs(found: PatternReport, lines: int) -> None:
-    for title, pairs in (("Inverse pairs", found.inverses), ("Copies: the same pairs twice", found.copies)):
+    for title, pairs in (("Inverse pairs", found.inverses), ("Copies: relations with the same pairs", found.copies)):
         best = sorted(range(len(pairs)), key=lambda i: -int(pairs.support[i]))
         rows = [
             (
