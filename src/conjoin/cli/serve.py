@@ -153,9 +153,9 @@ def serve(
 
         metrics = Metrics()
         uvicorn_server.run_server(
-<<<<<<< HEAD
-            create_app(shelf, settings, metrics=metrics), listening, settings=settings, metrics=metrics, started=started
-=======
-            create_app(opened, settings, watch=metrics), listening, settings=settings, watch=metrics, started=started
->>>>>>> lang-cli
+            create_app(opened, settings, metrics=metrics),
+            listening,
+            settings=settings,
+            metrics=metrics,
+            started=started,
         )
