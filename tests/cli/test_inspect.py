@@ -135,7 +135,7 @@ def test_forms(rank: int) -> None:
     assert [form["name"] for form in listed["forms"]] == list(FORMS)
     for form in listed["forms"]:
         assert form["form"] == str(FORMS[form["name"]])
-        assert form["parameters_per_relation"] == FORMS[form["name"]].reals(rank)
+        assert form["parameters_per_relation"] == FORMS[form["name"]].relation_width(rank)
     table = conjoin("forms", "--rank", rank).out
     assert all(name in table for name in FORMS)
     assert "FiveStar(c=-conj(b), d=conj(a))" in table

@@ -304,7 +304,7 @@ def test_equal_parameters_are_as_equal_as_a_rank_allows(control: str, tied: str,
         counts = study.datasets[dataset].published_counts
 
         def parameters(row: str, rank: int, counts: Mapping[str, int] = counts) -> int:
-            relations = 2 * counts["relations"] * parse(study.rows[row].form_text).reals(rank)
+            relations = 2 * counts["relations"] * parse(study.rows[row].form_text).relation_width(rank)
             return 2 * rank * counts["entities"] + relations
 
         rank = study.settings[dataset][control].rank

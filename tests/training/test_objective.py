@@ -81,7 +81,7 @@ def test_training_gradients_are_those_of_the_loss(name: str, kind: str, budget: 
     reference = model_of(SPECS[name], seed=4)
     h, r, t = batch()
     plain = torch.nn.functional.cross_entropy(reference.scores(h, r), t)
-    (plain + penalty(reference.squared_moduli(h, r, t), recipe(kind))).backward()  # type: ignore[no-untyped-call]
+    (plain + penalty(list(reference.factors(("head", "relation", "tail"), h, r, t).values()), recipe(kind))).backward()  # type: ignore[no-untyped-call]
     for way in WAYS:
         way(model, h, r, t, recipe(kind))
         for found, wanted in zip(model.parameters(), reference.parameters(), strict=True):

@@ -26,6 +26,7 @@ def forms(
     conjoin train atlas --form "FiveStar(c=conj(b), d=-conj(a))"
     """
     from conjoin.forms.notation import FORMS, SYMBOLS, plugin_forms
+    from conjoin.forms.tied import TiedForm
     from conjoin.runtime import plugins
 
     others = [name for name in plugins.names("form") if name not in FORMS]
@@ -38,15 +39,19 @@ def forms(
                 "package": plugins.origin("form", name) if name in others else None,
                 "form": str(form),
                 "slots": list(form.SLOTS),
-                "stored": list(form.stored),
+                "stored": list(form.stored) if isinstance(form, TiedForm) else [],
+                "link": form.link.name,
                 "options": form.options,
-                "parameters_per_relation": form.reals(rank),
+                "parameters_per_relation": form.relation_width(rank),
             }
             for name, form in listed_forms.items()
         ]
         emit({"rank": rank, "forms": listed})
         return
-    rows = [(name, SYMBOLS.get(name, ""), str(form), f"{form.reals(rank):,}") for name, form in listed_forms.items()]
+    rows = [
+        (name, SYMBOLS.get(name, ""), str(form), f"{form.relation_width(rank):,}")
+        for name, form in listed_forms.items()
+    ]
     show_table(
         f"Forms, and real parameters of a relation at rank {rank}", ("name", "paper", "form", "reals"), rows, left=3
     )

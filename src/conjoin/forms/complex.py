@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from conjoin.forms.base import Form, Slots
 from conjoin.forms.planar import Z
+from conjoin.forms.tied import Slots, TiedForm
 from conjoin.forms.ties import Tie
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComplEx(Form):
+class ComplEx(TiedForm):
     """q = (a1 | a2) h. `layout=published` reads heads as the paper's code does, tails as everyone does."""
 
     a1: Tie | None = None
@@ -36,6 +36,9 @@ class ComplEx(Form):
 
     def apply(self, h: Z, slots: Slots) -> Z:
         return Z.joined(slots["a1"], slots["a2"]) * h
+
+    def apply_backwards(self, t: Z, slots: Slots) -> Z:
+        return Z.joined(slots["a1"], slots["a2"]).conj() * t
 
     def squared_modulus(self, slots: Slots) -> Tensor:
         return Z.joined(slots["a1"], slots["a2"]).squared()

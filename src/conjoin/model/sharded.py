@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from conjoin.errors import Diverged, UsageError
+from conjoin.forms.link import DOT, Link
 from conjoin.model.padding import add_rows
 from conjoin.model.score_blocks import Blocks, count_competitors, read_targets, without_targets
 from conjoin.model.softmax import NegativeSample, assembled, inside, sampled_softmax, shared_softmax
@@ -25,8 +26,8 @@ class ShardedTable(EntityTable):
 
     whole = False
 
-    def __init__(self, rows: Tensor, entities: int, *, mesh: Mesh, budget: int | None = None) -> None:
-        super().__init__(rows, budget=budget)
+    def __init__(self, rows: Tensor, entities: int, *, mesh: Mesh, link: Link = DOT, budget: int | None = None) -> None:
+        super().__init__(rows, link=link, budget=budget)
         self.mesh, self.entities = mesh, entities
         self.first = mesh.span(entities)[0]
 
@@ -66,7 +67,8 @@ class ShardedTable(EntityTable):
     def path(self, batch: int) -> str:
         mesh = self.mesh
         times = f", {mesh.replicas} times" if mesh.replicas > 1 else ""
-        return f"{mesh.shards} shards of {self._span(0)[1]} entities{times}, chunked by {self._piece(batch)}"
+        link = "" if self.link is DOT else f"; link {self.link.name}"
+        return f"{mesh.shards} shards of {self._span(0)[1]} entities{times}, chunked by {self._piece(batch)}{link}"
 
     def in_tiles(self, batch: int) -> bool:  # noqa: ARG002
         return True
@@ -91,12 +93,13 @@ class ShardedTable(EntityTable):
 
     def softmax_by_tiles(self, q: Tensor, t: Tensor, *, take: Callable[[int, Tensor], None]) -> tuple[Tensor, Tensor]:
         rows, chunk = self.weight.detach(), self._piece(len(q))
-        return shared_softmax(q, rows, t, chunk=chunk, take=take, first=self.first, mesh=self.mesh)
+        return shared_softmax(q, rows, t, chunk=chunk, take=take, first=self.first, mesh=self.mesh, link=self.link)
 
     def sampled_softmax(
         self, q: Tensor, t: Tensor, sample: NegativeSample, *, take: Callable[[Tensor, Tensor], None]
     ) -> tuple[Tensor, Tensor]:
-        return sampled_softmax(q, self.weight.detach(), t, sample, take=take, first=self.first, mesh=self.mesh)
+        rows = self.weight.detach()
+        return sampled_softmax(q, rows, t, sample, take=take, first=self.first, mesh=self.mesh, link=self.link)
 
     def standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> RankCounts:
         """Every replica counts for its part of the questions."""
@@ -217,11 +220,12 @@ class _Scores(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, weight: Tensor, table: ShardedTable) -> Tensor:
         ctx.save_for_backward(q, weight)
         ctx.table = table
-        return table._side_by_side(q @ weight.T)
+        return table._side_by_side(table.link.scores(q, weight))
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None]:
         q, weight = ctx.saved_tensors
         table: ShardedTable = ctx.table
         mine = upstream[:, table.first : table.first + len(weight)]
-        return table.mesh.total(mine @ weight), mine.T @ q, None
+        of_queries, of_rows = table.link.pull(mine, q, weight)
+        return table.mesh.total(of_queries), of_rows, None

@@ -122,11 +122,11 @@ class _Objective:
     def _facts(self, x: Tensor, part: Tensor) -> Tensor:
         h, r, t = part.unbind(dim=1)
         heads, tails = self._rows(x, h), self._rows(x, t)
-        slots = self.model.form.unfold(self.model.relations[r])
-        q = self.model.form.query(heads, slots)
+        unfolded = self.model.unfold(self.model.relation_rows(r), r)
+        q = self.model.form.query(heads, unfolded)
         scores = torch.index_copy(self.model.entities.scores(q), 1, self.fresh, q @ x.T)
         cost = (scores.logsumexp(dim=1) - (q * tails).sum(dim=1)).sum()
-        for squared in self.model.form.squared_moduli(heads, slots, tails):
+        for squared in self.model.form.factors(("head", "relation", "tail"), heads, unfolded, tails, q).values():
             cost = cost + self.recipe.n3 * (squared + 1e-20).pow(1.5).sum() + self.recipe.f2 * squared.sum()
         return cost
 

@@ -1,6 +1,7 @@
-"""What other installed packages add: forms, readers and datasets, announced as entry points.
+"""Forms, links, readers and datasets that other installed packages announce as entry points.
 
     [project.entry-points."conjoin.forms"]      name = "package.module:A_FORM_OR_FAMILY"
+    [project.entry-points."conjoin.links"]      name = "package.module:A_LINK"
     [project.entry-points."conjoin.readers"]    suffix = "package.module:read"
     [project.entry-points."conjoin.datasets"]   name = "package_with_dataset_toml"
 
@@ -15,7 +16,7 @@ from typing import Any, Literal
 
 from conjoin.errors import BrokenPlugin
 
-Kind = Literal["form", "reader", "dataset"]
+Kind = Literal["form", "link", "reader", "dataset"]
 
 
 def names(kind: Kind) -> list[str]:

@@ -87,7 +87,10 @@ def load_model(path: Path, model: Model) -> None:
     with _reading(path) as (stored, words):
         seal = words.pop(SEAL)
         digest.update(json.dumps(words, sort_keys=True).encode())
-        wanted = {TABLE: (len(model.entities), 2 * model.rank), "relations": tuple(model.relations.shape)}
+        wanted = {
+            TABLE: (len(model.entities), model.form.entity_width(model.rank)),
+            "relations": tuple(model.relations.shape),
+        }
         names = sorted(stored.keys())
         if names != sorted(wanted):
             raise RunError(f"{path} does not fit its run: it holds {' and '.join(names) or 'nothing'}")

@@ -6,6 +6,7 @@ batch size. The second never builds a table-sized gradient more than once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from conjoin.model.padding import add_rows, pad_rows
 from conjoin.training.recipe import Recipe
 
 
-def penalty(squared_moduli: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Tensor:
+def penalty(squared_moduli: Sequence[Tensor], recipe: Recipe) -> Tensor:
     """n3 · Σ m³ + f2 · Σ m² over all factors and coordinates of a question, the mean of a batch."""
     total = torch.zeros_like(squared_moduli[0][:, 0])
     for squared in squared_moduli:
@@ -29,7 +30,8 @@ def penalty(squared_moduli: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Te
 
 def loss(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
     """The objective of a batch of questions (h, r, ?) with answers t, as a scalar for autograd."""
-    return model.entities.nll(model.query(h, r), t) + penalty(model.squared_moduli(h, r, t), recipe)
+    squared = model.factors(("head", "relation", "tail"), h, r, t)
+    return model.entities.nll(model.query(h, r), t) + penalty(tuple(squared.values()), recipe)
 
 
 class Factors(NamedTuple):
@@ -39,7 +41,7 @@ class Factors(NamedTuple):
     relations: Tensor
     tails: Tensor
     q: Tensor
-    moduli: tuple[Tensor, Tensor, Tensor]
+    moduli: tuple[Tensor, ...]
 
     def backward(self, dq: Tensor, recipe: Recipe) -> Tensor:
         """Leave the gradient of nll and penalty in the leaves, given that of the nll in q; return the penalty."""
@@ -54,12 +56,13 @@ class Factors(NamedTuple):
 
 def factors(model: Model, h: Tensor, r: Tensor, t: Tensor) -> Factors:
     """The rows of a batch and what follows from them alone."""
-    form = model.form
     ends = model.entities.rows(torch.cat([h, t]))
     heads, tails = ends[: len(h)].requires_grad_(), ends[len(h) :].requires_grad_()
-    rows = model.relations.detach()[r].requires_grad_()
-    slots = form.unfold(rows)
-    return Factors(heads, rows, tails, form.query(heads, slots), form.squared_moduli(heads, slots, tails))
+    rows = model.relations.detach()[model.relation_places(r)].requires_grad_()
+    unfolded = model.unfold(rows, r)
+    q = model.form.query(heads, unfolded)
+    squared = model.form.factors(("head", "relation", "tail"), heads, unfolded, tails, q)
+    return Factors(heads, rows, tails, q, tuple(squared.values()))
 
 
 def gradients(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
@@ -79,7 +82,7 @@ def relation_gradients(model: Model, r: Tensor, batch: Factors) -> None:
     """Leave the relations' gradient in .grad."""
     gradient = buffer_of(model.relations)
     gradient.zero_()
-    add_rows(gradient, r, gradient_of(batch.relations))
+    add_rows(gradient, model.relation_places(r), gradient_of(batch.relations))
 
 
 def _penalty_and_slopes(squared_moduli: list[Tensor], recipe: Recipe) -> tuple[Tensor, list[Tensor]]:

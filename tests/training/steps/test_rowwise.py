@@ -139,7 +139,8 @@ def sampled_cost(model: Model, batch: Tensor, ids: Tensor, log_q: Tensor, recipe
         torch.stack([row[target], *(row[e] for e in ids.tolist() if e != int(target))]).logsumexp(0) - row[target]
         for row, target in zip(scores, t, strict=True)
     ]
-    return torch.stack(losses).mean() + penalty(model.squared_moduli(h, r, t), recipe)
+    squared = model.factors(("head", "relation", "tail"), h, r, t)
+    return torch.stack(losses).mean() + penalty(list(squared.values()), recipe)
 
 
 def direction(rule: str, gradient: Tensor, kept: Tensor, rows: Tensor, number: int) -> Tensor:

@@ -41,15 +41,14 @@ def gradients_on_cpu(
     entities, form, penalised = model.entities, model.form, bool(recipe.n3 or recipe.f2)
     if not form.heads_as_tails:
         return gradients(model, h, r, t, recipe)
-    asked = (
-        _once(h, r, model.relations) if recipe.together > 1 or len(t) >= GROUPED else GroupedQueries(h, r, 1 / len(t))
-    )
+    asked = _once(h, r, model) if recipe.together > 1 or len(t) >= GROUPED else GroupedQueries(h, r, 1 / len(t))
     ids = torch.cat([asked.h, t]) if penalised else asked.h
     ends = entities.weight.detach().index_select(0, ids)
     heads = ends[: len(asked.h)].detach().requires_grad_()
-    rows = model.relations.detach().index_select(0, asked.r).requires_grad_()
-    slots = form.unfold(rows)
-    q = form.query(heads, slots)
+    places = model.relation_places(asked.r)
+    rows = model.relations.detach().index_select(0, places).requires_grad_()
+    unfolded = model.unfold(rows, asked.r)
+    q = form.query(heads, unfolded)
     entity_gradient, relation_gradient = buffer_of(entities.weight), buffer_of(model.relations)
     nll, dq = entities.softmax(
         q.detach(), t, out=entity_gradient, place=asked.place, share=asked.share, factors=factors
@@ -57,27 +56,28 @@ def gradients_on_cpu(
     relation_gradient.zero_()
     outputs, slopes, cost = [q], [dq], nll.new_zeros(())
     if penalised:
-        squared = form.squared_modulus(slots)
+        squared = form.factor("relation", heads, unfolded, heads, q)
         cost, slope = _penalty(squared.detach(), asked.share, recipe)
         if squared.requires_grad:
             outputs.append(squared)
             slopes.append(slope)
     torch.autograd.backward(outputs, slopes)
     if penalised:
-        cost = cost + _entities(ends, asked.share, recipe)
+        cost = cost + _entities(ends, asked.share, recipe, planes=form.planes)
     else:
         ends.zero_()
     ends[: len(asked.h)] += gradient_of(heads)
     add_rows(entity_gradient, ids, ends)
-    add_rows(relation_gradient, asked.r, gradient_of(rows))
+    add_rows(relation_gradient, places, gradient_of(rows))
     return torch.stack([nll.mean(), cost])
 
 
-def _once(h: Tensor, r: Tensor, relations: Tensor) -> GroupedQueries:
-    """The different questions of a batch."""
-    asked, place, count = torch.unique(h * len(relations) + r, return_inverse=True, return_counts=True)
-    share = count.to(relations.dtype).div_(len(h))
-    return GroupedQueries(asked // len(relations), asked % len(relations), share, place)
+def _once(h: Tensor, r: Tensor, model: Model) -> GroupedQueries:
+    """The different queries of a batch."""
+    relations = 2 * model.n_relations
+    asked, place, count = torch.unique(h * relations + r, return_inverse=True, return_counts=True)
+    share = count.to(model.relations.dtype).div_(len(h))
+    return GroupedQueries(asked // relations, asked % relations, share, place)
 
 
 def _penalty(squared: Tensor, share: Tensor | float, recipe: Recipe) -> tuple[Tensor, Tensor]:
@@ -92,12 +92,12 @@ def _penalty(squared: Tensor, share: Tensor | float, recipe: Recipe) -> tuple[Te
     return cost, slope
 
 
-def _entities(ends: Tensor, share: Tensor | float, recipe: Recipe) -> Tensor:
+def _entities(ends: Tensor, share: Tensor | float, recipe: Recipe, *, planes: int) -> Tensor:
     """The penalty of heads and answers, whose rows become its gradient: d|z|² is 2 z."""
     if isinstance(share, Tensor):
         answers = len(ends) - len(share)
         share = torch.cat([share, share.new_full((answers,), 1 / answers)])
-    planes = ends.view(len(ends), 2, -1)
-    cost, slope = _penalty(planes.square().sum(dim=1), share, recipe)
-    planes.mul_(slope.mul_(2)[:, None])
+    parts = ends.view(len(ends), planes, -1)
+    cost, slope = _penalty(parts.square().sum(dim=1), share, recipe)
+    parts.mul_(slope.mul_(2)[:, None])
     return cost
