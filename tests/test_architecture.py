@@ -51,6 +51,7 @@ WITHOUT_TORCH = (
             "atomic_files",
             "file_limits",
             "file_locks",
+            "format_version",
             "launcher",
             "peer_check",
             "plugins",
