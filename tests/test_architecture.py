@@ -33,7 +33,7 @@ BELOW: dict[str, set[str]] = {
     "geometry": {"errors", "runtime", "forms", "graph", "model"},
     "studies": {"errors", "runtime", "forms", "graph", "io", "datasets", "training", "runs"},
     "report": {"errors", "runtime", "graph", "datasets", "evaluation", "runs", "studies"},
-    "server": {"errors", "runtime", "graph", "datasets", "evaluation", "runs", "predict", "geometry"},
+    "server": {"errors", "runtime", "graph", "datasets", "model", "evaluation", "runs", "predict", "geometry"},
 }
 """The packages in the order of the data flow, and which of them each may import."""
 ANYTHING = {"cli", "__init__", "__main__"}
@@ -51,6 +51,7 @@ WITHOUT_TORCH = (
             "atomic_files",
             "file_limits",
             "file_locks",
+            "format_version",
             "launcher",
             "peer_check",
             "plugins",

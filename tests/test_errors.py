@@ -20,6 +20,7 @@ def test_exit_codes_follow_the_tree() -> None:
         "Diverged": 1,
         "FormError": 2,
         "GraphError": 2,
+        "NewerFormat": 2,
         "NotInstalled": 2,
         "ProcessLost": 1,
         "RunError": 2,

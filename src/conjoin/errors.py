@@ -52,6 +52,10 @@ class RunError(UsageError):
     """A run folder that is missing, damaged, locked or belongs to other settings."""
 
 
+class NewerFormat(RunError):
+    """A file of a run that a newer version of this package has written, in a format this version cannot read."""
+
+
 class Diverged(ConjoinError):
     """Training or ranking met a number that is not finite."""
 

@@ -36,6 +36,7 @@ from conjoin.runtime.atomic_files import (
     write_sealed,
 )
 from conjoin.runtime.file_locks import taken
+from conjoin.runtime.format_version import STAMP, check_format_version
 
 COSTS = ("epochs", "parameters", "relation_parameters", "relation_bytes", "peak_bytes")
 MEANS = ("threads", "processes", "replicas", "torch", "device", "name", "path")
@@ -128,11 +129,17 @@ class RunFolder:
         """The settings that this folder belongs to."""
         if not self.exists:
             raise RunError(f"{self.path} is not a run folder: it has no run.json")
-        settings = read_sealed(self.settings_file)
+        settings = self._settings()
         try:
             return Run.from_json(settings.get("run", {}))
         except UsageError as error:
             raise RunError(f"{self.settings_file} cannot be used: {error}") from error
+
+    def _settings(self) -> dict[str, Any]:
+        """The content of run.json."""
+        stored = read_sealed(self.settings_file)
+        check_format_version(stored, self.settings_file)
+        return stored
 
     @property
     def result(self) -> dict[str, Any]:
@@ -140,6 +147,7 @@ class RunFolder:
         if not self.finished:
             raise self.unfinished()
         found = read_sealed(self.result_file)
+        check_format_version(found, self.result_file)
         if not _is_result(found):
             raise RunError(f"{self.result_file} does not hold what a run measures: delete the folder and run again")
         return _Result(found)
@@ -200,8 +208,8 @@ class RunFolder:
 
     def begin(self, run: Run, environment: dict[str, Any], command: str | None) -> None:
         """Claim the folder for a run. One that goes on elsewhere keeps what it was on before, too, each once."""
-        told = {"id": run.id, "run": run.to_json(), "environment": environment, "command": command}
-        before = read_sealed(self.settings_file) if self.half_done and self.exists else told
+        told = {**STAMP, "id": run.id, "run": run.to_json(), "environment": environment, "command": command}
+        before = self._settings() if self.half_done and self.exists else told
         places: Any = before.get("earlier", [])
         if not isinstance(places, list) or not isinstance(last := before.get("environment"), dict):
             raise RunError(f"{self.settings_file} does not tell where its run was begun: delete the folder, run again")
@@ -213,7 +221,7 @@ class RunFolder:
         """A sentence about a half-done run that goes on by other means than it was begun with; empty for all others."""
         if not (self.half_done and self.exists):
             return ""
-        before = read_sealed(self.settings_file).get("environment")
+        before = self._settings().get("environment")
         if not isinstance(before, dict):
             return ""
         pairs = [(name, before.get(name, 1), environment.get(name, 1)) for name in MEANS]
@@ -254,7 +262,7 @@ class RunFolder:
         """Write the result with the checksums of the files it rests on, then drop the checkpoint."""
         kept = [*self.path.glob("*.safetensors"), *self.path.glob("ranks-*.parquet"), self.events_file]
         checksums = {path.name: sha256_of(path) for path in kept if path != self.checkpoint_file and path.exists()}
-        write_sealed(self.result_file, {**result, "files": checksums})
+        write_sealed(self.result_file, {**result, **STAMP, "files": checksums})
         self.drop_checkpoints_if_finished()
 
     def clear(self) -> None:

@@ -15,7 +15,8 @@ from conjoin.training.recipe import Recipe, check_recipe
 if TYPE_CHECKING:
     from conjoin.forms.base import Form
 
-FORMAT = 1
+IDENTITY = 1
+"""Part of every id. It stays 1, so that ids stay; the version of the files is in `conjoin.runtime.format_version`."""
 Weights = Literal["last", "best"]
 
 
@@ -90,7 +91,7 @@ class Run:
 
         Settings left at their defaults do not count, so that a setting added later leaves old runs what they were.
         """
-        identity = {**_changed(self), "recipe": _changed(self.recipe), "format": FORMAT}
+        identity = {**_changed(self), "recipe": _changed(self.recipe), "format": IDENTITY}
         del identity["data"]
         return digest(identity)[:16]
 

@@ -30,10 +30,16 @@ T = TypeVar("T")
 
 
 class OpenRun:
-    """One open run: its predictor, its batcher and cached values."""
+    """One open run: its predictor, its batcher and cached values. A predictor made in Python has no folder."""
 
     def __init__(
-        self, name: str, folder: RunFolder, predictor: Predictor, *, weights: str, settings: ServerSettings
+        self,
+        name: str,
+        folder: RunFolder | None,
+        predictor: Predictor,
+        *,
+        weights: str = "last",
+        settings: ServerSettings,
     ) -> None:
         self.name, self.folder, self.predictor, self.weights = name, folder, predictor, weights
         self._settings = settings
@@ -52,6 +58,8 @@ class OpenRun:
         A predictor does not change while a request uses it. If the file is missing, damaged or written for other
         weights, the previous calibration stays.
         """
+        if self.folder is None:
+            return self.predictor
         try:
             status = (self.folder.path / FILE).stat()
         except OSError:
@@ -60,13 +68,13 @@ class OpenRun:
         if stamp != self._read:
             with self._reading:
                 if stamp != self._read:
-                    self._read_calibration()
+                    self._read_calibration(self.folder)
                     self._read = stamp
         return self.predictor
 
-    def _read_calibration(self) -> None:
+    def _read_calibration(self, folder: RunFolder) -> None:
         try:
-            calibration = read_calibration(self.folder, self.graph, self.weights)
+            calibration = read_calibration(folder, self.graph, self.weights)
         except RunError as error:
             self._metrics.failed(error)
             return

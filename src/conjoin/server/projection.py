@@ -17,6 +17,7 @@ import torch
 
 from conjoin.errors import NotInstalled, unknown
 from conjoin.graph.graph import Ids
+from conjoin.runs.folder import RunFolder
 from conjoin.runtime.atomic_files import proper, replacing
 from conjoin.server.open_runs import OpenRun
 from conjoin.server.settings import CLASSES, POINTS
@@ -90,7 +91,7 @@ def projection_of(run: OpenRun, method: str = "pca") -> Projection:
 
 def stored_methods(run: OpenRun) -> list[str]:
     """The methods that can be served: PCA always, others if their layout is stored."""
-    return [method for method in METHODS if method == "pca" or _file(run, method).exists()]
+    return [method for method in METHODS if method == "pca" or _is_stored(run, method)]
 
 
 def project(rows: torch.Tensor, method: str, *, seed: int = 0) -> Points:
@@ -148,34 +149,43 @@ def _classes(run: OpenRun) -> tuple[npt.NDArray[np.uint8], list[dict[str, Any]]]
     return kind, [*classes, {"label": "other", "count": rest}] if rest else classes
 
 
-def _file(run: OpenRun, method: str) -> Path:
-    return run.folder.path / f"map-{method}-{run.weights}.npz"
+def _file(folder: RunFolder, weights: str, method: str) -> Path:
+    return folder.path / f"map-{method}-{weights}.npz"
 
 
-def _checksum(run: OpenRun) -> str:
-    return str(run.folder.result.get("files", {}).get(run.folder.weights_file(run.weights).name))
+def _is_stored(run: OpenRun, method: str) -> bool:
+    return run.folder is not None and _file(run.folder, run.weights, method).exists()
+
+
+def _checksum(folder: RunFolder, weights: str) -> str:
+    return str(folder.result.get("files", {}).get(folder.weights_file(weights).name))
 
 
 def _stored(run: OpenRun, method: str, count: int) -> Points | None:
     """The stored points, None if they are damaged or belong to other weights."""
+    if run.folder is None:
+        return None
+    file = _file(run.folder, run.weights, method)
     try:
-        proper(_file(run, method))
-        with ZipFile(_file(run, method)) as archive:
+        proper(file)
+        with ZipFile(file) as archive:
             if sum(member.file_size for member in archive.infolist()) > 8 * count + HEADS:
                 return None
-        with np.load(_file(run, method), allow_pickle=False) as stored:
+        with np.load(file, allow_pickle=False) as stored:
             points, checksum = stored["points"], str(stored["weights"])
     except UNREADABLE:
         return None
     fits = points.shape == (count, 2) and points.dtype == np.float32 and bool(np.isfinite(points).all())
-    return points if fits and checksum == _checksum(run) else None
+    return points if fits and checksum == _checksum(run.folder, run.weights) else None
 
 
 def _store(run: OpenRun, method: str, points: Points) -> None:
-    file = _file(run, method)
+    if run.folder is None:
+        return
+    file = _file(run.folder, run.weights, method)
     try:
         with replacing(file) as aside, aside.open("wb") as stream:
-            np.savez(stream, points=points, weights=np.array(_checksum(run)))
+            np.savez(stream, points=points, weights=np.array(_checksum(run.folder, run.weights)))
     except OSError:  # the folder is not writable: compute the map again next time
         return
 

@@ -13,6 +13,7 @@ from conjoin import __version__
 from conjoin.datasets.registry import Counts
 from conjoin.errors import did_you_mean
 from conjoin.geometry.relation_maps import symbol
+from conjoin.model.model import Model
 from conjoin.server import schemas
 from conjoin.server.open_runs import OpenRun, OpenRuns
 from conjoin.server.projection import Projection, projection_of, stored_methods
@@ -106,17 +107,19 @@ def browse_routes(open_runs: OpenRuns, settings: ServerSettings) -> APIRouter:
 
 
 def _summary(run: OpenRun) -> dict[str, Any]:
-    settings, result, graph = run.folder.run, run.folder.result, run.graph
+    """Settings and metrics of a run; null where a predictor that was made in Python has none."""
+    scorer, settings = run.predictor.scorer, run.predictor.settings
+    result = {} if run.folder is None else run.folder.result
     measured = result.get(run.weights) or {}
     return {
         "name": run.name,
-        "data": settings.data,
-        "form": str(settings.form),
-        "symbol": symbol(run.predictor.model),
-        "rank": settings.rank,
-        "seed": settings.seed,
+        "data": settings.data if settings else run.graph.name,
+        "form": str(settings.form) if settings else scorer.title,
+        "symbol": symbol(scorer) if isinstance(scorer, Model) else scorer.title,
+        "rank": settings.rank if settings else None,
+        "seed": settings.seed if settings else None,
         "weights": run.weights,
-        **vars(Counts.of(graph)),
+        **vars(Counts.of(run.graph)),
         "parameters": result.get("parameters"),
         "relation_parameters": result.get("relation_parameters"),
         "metrics": {split: measured.get(split) for split in ("valid", "test")},

@@ -67,10 +67,10 @@ def _ranks(run: OpenRun) -> list[RelationTable]:
 
     None for a direction without test questions, and everywhere if the stored ranks belong to other weights.
     """
-    n = run.graph.n_relations
-    if run.weights != run.folder.run.weights or not run.folder.ranks_file("test").exists():
+    n, folder = run.graph.n_relations, run.folder
+    if folder is None or run.weights != folder.run.weights or not folder.ranks_file("test").exists():
         return [dict.fromkeys(DIRECTIONS) for _ in range(n)]
-    ranks = run.folder.ranks("test")
+    ranks = folder.ranks("test")
     apart = {direction: _by_relation(ranks.where(ranks.direction == d), n) for d, direction in enumerate(DIRECTIONS)}
     return [{direction: rows[r] for direction, rows in apart.items()} for r in range(n)]
 
