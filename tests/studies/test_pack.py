@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.cli.commands import conjoin
 from tests.studies.small import small_study
 
-from conjoin.studies.archive import archived_files, write_archive
+from conjoin.studies.pack import archived_files, write_archive
 from conjoin.studies.status import count_states, finished, study_status
 
 
