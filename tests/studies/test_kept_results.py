@@ -14,6 +14,7 @@ from conjoin.studies.archive import ArchivedRun, open_archive
 from conjoin.studies.archive_write import restore_runs
 
 RESULTS = Path(__file__).resolve().parents[2] / "studies" / "results"
+pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="a source archive has no results of studies")
 STUDIES = sorted(file.parent.name for file in RESULTS.glob("*/runs.parquet"))
 
 

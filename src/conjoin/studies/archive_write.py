@@ -125,8 +125,8 @@ def remove_archived(folder: Path) -> int:
 def restore_runs(folder: Path, out: Path, *, chosen: Collection[str] | None = None, track: Track = silent) -> int:
     """Write run folders of the archive in `folder` below `out`, all or those of the `chosen` paths; how many.
 
-    Everything is checked before anything is written. Folders that are there already must hold the same files. Each
-    folder appears whole.
+    Everything is checked before anything is written. A folder that is there already must not hold other bytes under
+    these names; files that it lacks are added, result.json last. A new folder appears whole.
     """
     archive = open_archive(folder)
     if archive is None:
@@ -135,7 +135,7 @@ def restore_runs(folder: Path, out: Path, *, chosen: Collection[str] | None = No
     missing = []
     for path in track(paths, "checking", len(paths)):
         files = archive.sealed_content(archive.rows[path])
-        if _absent(out / path, files):
+        if _absent_files(out / path, files):
             missing.append(path)
     beside = {place for path in paths for place in _places(archive, path)}
     shared = {place: archive.shared_content(place) for place in sorted(beside)}
@@ -344,18 +344,6 @@ def _sealed_table(table: Any) -> bytes:
     return sealed
 
 
-def _absent(folder: Path, files: Mapping[str, bytes]) -> bool:
-    """Must a run folder be written? A RunError where something else is in its place."""
-    if not folder.exists():
-        return True
-    missing = _absent_files(folder, files)
-    if len(missing) == len(files) and not RunFolder(folder).exists:
-        raise RunError(f"{folder} is not the archived run. Move it away, or restore to another folder.")
-    if missing:
-        raise RunError(f"{folder} lacks {', '.join(missing)} of the archived run. Move it away, then restore.")
-    return False
-
-
 def _absent_files(folder: Path, files: Mapping[str, bytes]) -> list[str]:
     """The files that are not in a folder; a RunError where one has other bytes."""
     missing = []
@@ -376,7 +364,12 @@ def _same(file: Path, content: bytes) -> bool:
 
 
 def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """A folder with these files, whole or not at all."""
+    """A folder with these files, whole or not at all; files that an existing folder lacks, result.json last."""
+    if folder.exists():
+        for name in sorted(_absent_files(folder, files), key="result.json".__eq__):
+            with replacing(folder / name) as part:
+                part.write_bytes(files[name])
+        return
     make_folder(folder.parent)
     aside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.part")
     try:
