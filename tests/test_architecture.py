@@ -31,7 +31,7 @@ BELOW: dict[str, set[str]] = {
     "predict": {"errors", "runtime", "graph", "io", "model", "training", "runs"},
     "planning": {"errors", "runtime", "forms", "graph", "model", "training"},
     "geometry": {"errors", "runtime", "forms", "graph", "model"},
-    "studies": {"errors", "runtime", "forms", "graph", "io", "datasets", "training", "runs"},
+    "studies": {"errors", "runtime", "forms", "graph", "io", "datasets", "evaluation", "training", "runs"},
     "report": {"errors", "runtime", "graph", "datasets", "evaluation", "runs", "studies"},
     "server": {"errors", "runtime", "graph", "datasets", "model", "evaluation", "runs", "predict", "geometry"},
 }
@@ -70,7 +70,8 @@ WITHOUT_TORCH = (
     "training/recipe.py",
     "runs/run.py",
     "runs/folder.py",
-    *(f"studies/{name}.py" for name in ("archive", "estimate", "pattern_groups", "spec", "speeds", "status")),
+    *(f"studies/{name}.py" for name in ("archive", "archive_write", "estimate", "pack")),
+    *(f"studies/{name}.py" for name in ("pattern_groups", "spec", "speeds", "status")),
     "report/",
     "runtime/plotting.py",
     "geometry/mobius.py",

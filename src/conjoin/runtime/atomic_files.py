@@ -237,9 +237,16 @@ def _members(value: Any) -> Iterable[Any]:
 def read_json(path: Path, *, limit: int = file_limits.RECORD) -> Any:
     """The inverse of `write_json`, for files of at most `limit` bytes."""
     try:
-        return parse_json(read_limited(path, limit))
+        content = read_limited(path, limit)
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
+    return record(content, path)
+
+
+def record(content: bytes, path: Path) -> Any:
+    """The JSON value of a file's content. A RunError names the file."""
+    try:
+        return parse_json(content)
     except ValueError as error:
         raise RunError(f"{path} is damaged ({error}): delete the folder and run again") from error
 
@@ -257,7 +264,15 @@ def sealed(value: Mapping[str, Any]) -> bytes:
 
 def read_sealed(path: Path, *, limit: int = file_limits.RECORD) -> dict[str, Any]:
     """The inverse of `write_sealed`: the object without its checksum."""
-    value = read_json(path, limit=limit)
+    return _unsealed(read_json(path, limit=limit), path)
+
+
+def sealed_record(content: bytes, path: Path) -> dict[str, Any]:
+    """The object of a file's content that `sealed` made, without its checksum. A RunError names the file."""
+    return _unsealed(record(content, path), path)
+
+
+def _unsealed(value: Any, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict) or value.pop(SEAL, None) != digest(value):
         raise broken_seal(path)
     return value

@@ -40,3 +40,7 @@ EVENTS = 1_000_000
 """Lines of events.jsonl, one per epoch."""
 HEADER = 4 << 20
 """The header of a safetensors file."""
+ARCHIVE = 1 << 30
+"""A file of a study's archive, unpacked: settings, results and events of all its runs."""
+ARCHIVED_RUNS = 100_000
+"""Runs in a study's archive."""
