@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # Ask
 ONLY_NEW = "Only new facts"
-MINIMUM_PROBABILITY = "Minimum probability"
+GUESS_BELOW = "Mark as guess below"
 COMPARE_WITH = "Compare with"
 MORE_ANSWERS = "Show more answers"
 JUDGEMENT = "How likely the fact is"
