@@ -46,7 +46,7 @@ MRR_FOR_TAILS = "MRR for tails"
 MISSING_FACTS = "Facts that may be missing"
 
 # Geometry
-LINK_CAMERAS = "Turn both spheres together"
+LINK_CAMERAS = "Turn together"
 RESET_VIEW = "Reset view"
 PLAY = "Play the motion"
 STOP = "Stop"
