@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # Ask
 ONLY_NEW = "Only new facts"
-MINIMUM_PROBABILITY = "Minimum probability"
+GUESS_BELOW = "Mark as guess below"
 COMPARE_WITH = "Compare with"
 MORE_ANSWERS = "Show more answers"
 JUDGEMENT = "How likely the fact is"
@@ -46,7 +46,7 @@ MRR_FOR_TAILS = "MRR for tails"
 MISSING_FACTS = "Facts that may be missing"
 
 # Geometry
-LINK_CAMERAS = "Turn both spheres together"
+LINK_CAMERAS = "Turn together"
 RESET_VIEW = "Reset view"
 PLAY = "Play the motion"
 STOP = "Stop"

@@ -93,14 +93,14 @@ def test_questions_for_heads_and_relations_are_answered(visit: Visit, address: s
     expect(page.get_by_role("combobox", name=field)).to_have_value("")
 
 
-def test_address_stores_only_new_answer_count_and_minimum_probability(visit: Visit) -> None:
+def test_address_stores_only_new_answer_count_and_guess_limit(visit: Visit) -> None:
     page = visit.open("ask?head=France&relation=borders")
     answers(page)
     page.get_by_label(labels.ONLY_NEW).check()
     page.wait_for_url("**new=1**")
     page.locator(".answers:not(.fading)").wait_for()
     assert "known" not in page.locator(".answers .badge").all_inner_texts()
-    page.get_by_label(labels.MINIMUM_PROBABILITY).select_option("10")
+    page.get_by_label(labels.GUESS_BELOW).select_option("10")
     page.wait_for_url("**sure=10**")
     page.get_by_role("button", name=labels.MORE_ANSWERS).click()
     expect(page.locator(".answers > li")).to_have_count(25)

@@ -1,4 +1,4 @@
-"""A little run, a client that talks to a service over it without a socket, and a service that has one."""
+"""Helpers: a small run, a test client without a socket, and a real server with one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HERE = "http://127.0.0.1:8311"
 
 
 def little_run(folder: Path) -> Path:
-    """A finished run on countries in a ring, with ids as names and words as labels."""
+    """A finished run on a ring of countries, with ids as names and words as labels."""
     run = folder / "lands"
     ran = conjoin("train", little_graph(folder / "graph"), *TINY, "-o", run, "--json")
     assert ran.code == 0, ran.err
@@ -36,7 +36,7 @@ def little_run(folder: Path) -> Path:
 def talking(
     *runs: Path, settings: ServerSettings | None = None, log: io.StringIO | None = None, opened: OpenRuns | None = None
 ) -> Iterator[TestClient]:
-    """A client of a service that has started."""
+    """A client of a started service."""
     chosen = settings or ServerSettings(rate=1e6, burst=1e6)
     opened = opened or open_runs(runs, settings=chosen)
     app = create_app(opened, chosen, metrics=Metrics(log or io.StringIO()))
@@ -45,7 +45,7 @@ def talking(
 
 
 def error_of(answer: Any) -> tuple[str, str]:
-    """Reason and hint; anything else in the answer is an error."""
+    """The reason and the hint of an error answer, after checking its shape."""
     body = answer.json()
     assert list(body) == ["error"], body
     assert set(body["error"]) == {"reason", "hint"}
@@ -67,7 +67,7 @@ def listening(
 
 @contextmanager
 def serving(app: ASGIApp, settings: ServerSettings, metrics: Metrics | None = None) -> Iterator[tuple[str, int]]:
-    """Any application on a socket, in a thread."""
+    """Any ASGI application on a socket, in a thread."""
     ready = threading.Event()
     seen = metrics or Metrics(io.StringIO())
     with bind("127.0.0.1", 0) as place:
@@ -84,14 +84,14 @@ def serving(app: ASGIApp, settings: ServerSettings, metrics: Metrics | None = No
 
 
 def exchange(address: tuple[str, int], request: bytes) -> bytes:
-    """Send bytes, read until the other side closes."""
+    """Send bytes, and read until the service closes the connection."""
     with socket.create_connection(address, timeout=20) as connection:
         connection.sendall(request)
         return rest(connection)
 
 
 def rest(connection: socket.socket) -> bytes:
-    """What comes until the other side closes, or cuts."""
+    """Everything until the service closes the connection or resets it."""
     answer = b""
     with suppress(ConnectionError):
         while part := connection.recv(65536):

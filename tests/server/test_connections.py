@@ -50,14 +50,14 @@ def address(run: Path) -> Iterator[tuple[str, int]]:
 
 
 def connections(address: tuple[str, int]) -> int:
-    """Connections that the service holds beside the one that asks."""
+    """Open connections of the service, except the one that asks."""
     answer = exchange(address, head("GET", "/metrics", "Connection: close"))
     [found] = re.findall(rb"^conjoin_connections (\S+)", answer, re.MULTILINE)
     return round(float(found)) - 1
 
 
 def wait_until_gone(address: tuple[str, int]) -> bool:
-    """Has the service closed all other connections before our patience ends?"""
+    """Whether the service closes all other connections within PATIENCE."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         if connections(address) == 0:
@@ -67,7 +67,7 @@ def wait_until_gone(address: tuple[str, int]) -> bool:
 
 
 def drip(connection: socket.socket, part: bytes) -> bytes:
-    """Send a little now and then until the service closes the connection; what it answered."""
+    """Send `part` repeatedly until the service closes the connection; return its answer."""
     until = time.monotonic() + PATIENCE
     connection.settimeout(0.1)
     answer = b""
@@ -79,7 +79,7 @@ def drip(connection: socket.socket, part: bytes) -> bytes:
                 if not got:
                     return answer
             connection.sendall(part)
-    assert time.monotonic() < until, "the connection is held as long as a byte comes now and then"
+    assert time.monotonic() < until, "the connection stays open while bytes arrive"
     return answer
 
 
@@ -201,7 +201,7 @@ def test_http_1_0_and_unsupported_upgrades_are_answered_and_closed(address: tupl
 
 @pytest.mark.parametrize("reads", [0, 1])
 def test_unread_answers_are_cut_off(address: tuple[str, int], reads: int) -> None:
-    """Also with a receive buffer so small that a short answer waits, and where a byte is read now and then."""
+    """Also with a receive buffer so small that a short answer waits, and with a client that reads single bytes."""
     bearer = f"Authorization: Bearer {TOKEN}"
     for last in ("Connection: keep-alive", "Connection: close"):
         with socket.socket() as connection:
@@ -235,7 +235,7 @@ def test_connection_above_the_client_limit_closes_the_oldest_idle_one(run: Path)
         while not answer.endswith(b"}"):
             answer += there[0].recv(65536)
         assert status_of(exchange(address, RUNS)) == 200
-        assert rest(there[0]) == b"", "the idle one makes room before those that never asked"
+        assert rest(there[0]) == b"", "the idle connection must close before those without a request"
         there[1].sendall(RUNS)
         assert status_of(rest(there[1])) == 200
         for connection in there:
@@ -244,7 +244,7 @@ def test_connection_above_the_client_limit_closes_the_oldest_idle_one(run: Path)
 
 @contextmanager
 def at_work(run: Path, settings: ServerSettings, *sources: str) -> Iterator[tuple[str, int]]:
-    """A service with a request under way from each of these addresses, which ends only at the end."""
+    """A service with one running request from each address; the requests end with the context."""
     opened, metrics = open_runs([run], settings=settings), Metrics(io.StringIO())
     with listening(run, settings, opened=opened, metrics=metrics) as address:
         answer_now, free = opened["lands"].predictor.ask_many, threading.Event()
@@ -267,7 +267,7 @@ def at_work(run: Path, settings: ServerSettings, *sources: str) -> Iterator[tupl
         finally:
             free.set()
             for connection in open_ones:
-                assert status_of(connection.recv(65536)) == 200, "a request under way was given up"
+                assert status_of(connection.recv(65536)) == 200, "a running request was closed"
                 connection.close()
 
 
@@ -287,7 +287,7 @@ def test_client_at_its_limit_may_still_request_health(run: Path) -> None:
 def test_health_answers_when_all_connections_are_busy(run: Path) -> None:
     settings = ServerSettings(connections=3, connections_per_client=2)
     with at_work(run, settings, "127.0.0.1", "127.0.0.2") as address, socket.create_connection(address) as idle:
-        assert asked_from(address, "127.0.0.3", RUNS) == 200, "the idle connection makes room"
+        assert asked_from(address, "127.0.0.3", RUNS) == 200, "the idle connection must be replaced"
         assert rest(idle) == b""
     with at_work(run, ServerSettings(connections=2, connections_per_client=1), "127.0.0.1", "127.0.0.2") as address:
         assert asked_from(address, "127.0.0.3", RUNS) == 503
@@ -313,13 +313,13 @@ def test_forwarded_for_counts_only_from_trusted_proxies(run: Path) -> None:
         first = [status_of(exchange(address, forwarded("10.0.0.1"))) for _ in range(3)]
         assert first == [200, 200, 429]
         assert status_of(exchange(address, forwarded("10.0.0.2"))) == 200
-        assert status_of(exchange(address, forwarded("10.0.0.3, 10.0.0.1"))) == 429, "a client chose its own name"
+        assert status_of(exchange(address, forwarded("10.0.0.3, 10.0.0.1"))) == 429, "a client chose its own address"
         assert [asked_from(address, "127.0.0.2", forwarded(f"10.1.0.{n}")) for n in range(3)] == [200, 200, 429]
     settings = ServerSettings(connections_per_client=1, proxies=("127.0.0.1",))
     with listening(run, settings) as address, socket.create_connection(address, timeout=20) as kept:
         assert status_of(exchange(address, forwarded("10.0.0.1"))) == 200
         kept.sendall(forwarded("10.0.0.2"))
-        assert status_of(rest(kept)) == 200, "connections of a proxy belong to many clients"
+        assert status_of(rest(kept)) == 200, "the client limit must not apply to connections of a proxy"
 
 
 def test_clients_are_identified_by_address() -> None:
@@ -342,7 +342,7 @@ def test_clients_are_identified_by_address() -> None:
 
 
 class One:
-    """A connection as the limits see it."""
+    """A fake connection with a phase."""
 
     def __init__(self, phase: Phase, since: float, gone: list[One]) -> None:
         self.phase, self.since, self._gone = phase, since, gone
@@ -364,7 +364,7 @@ def test_limits_on_connections_hold(total: int, per_client: int, steps: list[tup
         new = One(phase, moment, gone)
         admitted = limits.admit(new, client)
         for one in gone:
-            assert one.phase is not Phase.ANSWER, "a request under way was given up"
+            assert one.phase is not Phase.ANSWER, "a running request was closed"
             served.pop(one, None)
         if admitted is Admission.SERVED:
             served[new] = client

@@ -31,13 +31,13 @@ def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
 
 
 def in_a_loop(scenario: Coroutine[Any, Any, Answer]) -> Answer:
-    """Run it in a thread of its own: the browser of other tests leaves a loop running in this one."""
+    """Run a coroutine in a new thread, because the browser tests leave an event loop running in this one."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, scenario).result()
 
 
 class Recording:
-    """Doubles numbers and remembers the batches; while it is held it does not come to an end."""
+    """Doubles numbers and records the batches. With `held` it blocks until `free` is set."""
 
     def __init__(self, *, held: bool = False) -> None:
         self.batches: list[list[int]] = []
@@ -159,7 +159,7 @@ def test_concurrency_limit_holds_per_client_and_in_total() -> None:
         for client in ("a", "a", "a", "b", "b"):
             tasks.append(asyncio.ensure_future(one(client)))
             await asyncio.sleep(0)
-        assert begun == ["a", "a", "b"], "one client does not take all turns"
+        assert begun == ["a", "a", "b"], "one client must not take all turns"
         tasks[2].cancel()
         tasks[0].cancel()
         await asyncio.sleep(0.01)

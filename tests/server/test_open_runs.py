@@ -56,7 +56,7 @@ def new_answers(client: TestClient) -> list[dict[str, Any]]:
 
 
 def slopes(client: TestClient) -> set[float]:
-    """Of the curves that probabilities come from, of answers and of a scored fact."""
+    """The slopes of the calibration curves, computed from answers and from a scored fact."""
     fact = client.get("/v1/score?head=France&relation=borders&tail=Hungary").json()["scores"][0]
     assert not fact["known"]
     lines = [*new_answers(client), fact]
@@ -83,7 +83,7 @@ def test_damaged_or_missing_calibration_keeps_the_last_one(run: Path) -> None:
         (run / FILE).write_bytes(whole[: len(whole) // 2])
         assert slopes(client) == slopes(client) == {2.0}
         failures = [line for line in map(json.loads, log.getvalue().splitlines()) if line["event"] == "failure"]
-        assert len(failures) == 1, "it is read again only when it has changed"
+        assert len(failures) == 1, "the file must be read again only after a change"
         assert FILE in failures[0]["trace"]
         (run / FILE).unlink()
         calibrated(run, 4.0)
@@ -91,7 +91,7 @@ def test_damaged_or_missing_calibration_keeps_the_last_one(run: Path) -> None:
         (run / FILE).unlink()
         assert slopes(client) == {4.0}
         calibrated(run, 5.0, weights="best")
-        assert slopes(client) == {4.0}, "it is of other weights than those served"
+        assert slopes(client) == {4.0}, "calibration of other weights must be ignored"
 
 
 @pytest.fixture

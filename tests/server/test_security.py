@@ -98,7 +98,7 @@ def test_allowed_origin_gets_cors_headers(run: Path) -> None:
         assert client.get(ASK, headers={**fetched, **bearer}).status_code == 200
         refused = client.get(ASK, headers={"origin": site, "authorization": "Bearer wrong"})
         assert refused.status_code == 401
-        assert refused.headers["access-control-allow-origin"] == site, "the page cannot read why"
+        assert refused.headers["access-control-allow-origin"] == site, "the page must be able to read the error"
         assert client.options("/v1/ask", headers={**asks_first, "origin": "https://b.example"}).status_code == 403
 
 
@@ -330,7 +330,7 @@ def test_internal_error_hides_details_and_logs_the_trace(run: Path) -> None:
 
 
 def malformed(chance: random.Random) -> tuple[str, str, dict[str, str], bytes]:
-    """Method, path, headers and body of a request that cannot be answered well."""
+    """Method, path, headers and body of a random malformed request."""
     noise = "".join(chance.choice(string.printable + "é中\0") for _ in range(chance.randrange(1, 60)))
     words = ("ask", "score", "similar", "entities", "entity", "relations", "explain", "mine", "map", "study", "none")
     path = "/v1/" + chance.choice(words)

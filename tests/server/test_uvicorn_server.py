@@ -36,7 +36,7 @@ def request(path: str, *, method: str = "GET", close: bool = True) -> bytes:
 
 
 def under_way(address: tuple[str, int]) -> float:
-    """Requests that the service is answering, this one left out."""
+    """Requests that the service is answering, except this one."""
     [found] = re.findall(rb"^conjoin_requests_under_way (\S+)", exchange(address, request("/metrics")), re.MULTILINE)
     return float(found) - 1
 
@@ -64,7 +64,7 @@ def test_client_that_stops_reading_is_cut_off(run: Path) -> None:
             time.sleep(0.05)
         while under_way(address) and time.monotonic() < stuck:
             time.sleep(0.1)
-        assert under_way(address) == 0, "an answer waits for a client that does not read"
+        assert under_way(address) == 0, "the service still holds an answer for a client that does not read"
         assert rest(connection).count(b"HTTP/1.1 200") < 1_000
 
 

@@ -102,7 +102,7 @@ function Options({ run, runs, query, change }: PageProps & { change: Change }): 
       </label>
       {run.calibrated ? (
         <label title="New answers below this probability are marked as guesses">
-          Minimum probability{" "}
+          Mark as guess below{" "}
           <select value={sure(query["sure"])} onChange={(event) => change({ sure: Number(event.currentTarget.value) === SURE ? null : event.currentTarget.value })}>
             {[10, 25, 50, 75, 90].map((p) => <option key={p} value={p}>{p} %</option>)}
           </select>

@@ -102,7 +102,7 @@ function Shown({ run, runs, query, theme, relation }: PageProps & { relation: st
         {other && <label class="check"><input type="checkbox" checked={linked} onChange={(event) => {
           if (!event.currentTarget.checked) Object.assign(cameras[1], { longitude: cameras[0].longitude, latitude: cameras[0].latitude });
           setLinked(event.currentTarget.checked);
-        }} /> Turn both spheres together</label>}
+        }} /> Turn together</label>}
         {!empty && <>
           <button type="button" disabled={scenes.length === 0} onClick={() => savePicture(drawn(), `${file}.png`)}>Save PNG</button>
           <button type="button" disabled={scenes.length === 0} onClick={() => save(`${file}.json`, new Blob([JSON.stringify(scenes, null, 1)], { type: "application/json" }))}>Save data</button>

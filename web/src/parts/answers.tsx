@@ -53,7 +53,7 @@ export function Answers({ answered, asked, of, query, link, ranks, confident, fa
                   ) : (
                     <a href={link("entity", { name: answer.entity })} title={answer.entity === answer.label ? undefined : answer.entity}><Label text={label} /></a>
                   )}
-                  {ranks && <span class="soft there">{elsewhere(ranks, answer.entity, i + 1)}</span>}
+                  {ranks && <span class="soft there" title="Rank of this answer in the other run">{elsewhere(ranks, answer.entity, i + 1)}</span>}
                 </span>
                 <Badge known={answer.known} guess={isGuess(answer)} />
                 {answer.probability !== null ? (
@@ -92,6 +92,6 @@ function tag(of: string, answer: Answer): string {
 
 function elsewhere(ranks: ReadonlyMap<string, number>, entity: string, here: number): string {
   const there = ranks.get(entity);
-  if (there === undefined) return `other model: not in the first ${ranks.size}`;
-  return there === here ? "same rank in both models" : `other model: rank ${there}`;
+  if (there === undefined) return `other: not in top ${ranks.size}`;
+  return there === here ? "other: same rank" : `other: rank ${there}`;
 }

@@ -41,7 +41,7 @@ export function Comparisons({ tests, alpha, difference, on }: { tests: readonly 
           </tbody>
         </table>
       </div>
-      <p class="soft hint">“Better” means that p is below {alpha}. p is the probability of such a difference by chance, with Holm’s correction for all comparisons on this dataset. Across seeds: Welch’s t-test checks whether the difference would hold for other seeds. Across questions: the paired test checks whether it would hold for other questions with these same models. With one seed each, the paired test cannot separate luck in training from a real difference. “No difference found” does not prove that there is none.</p>
+      <p class="soft hint">“Better” means that p is below {alpha}. p is the probability of a difference at least this large by chance, with Holm’s correction for all comparisons on this dataset. Across seeds: Welch’s t-test checks whether the difference would hold for other seeds. Across questions: the paired test checks whether it would hold for other questions with these same models. With one seed each, the paired test cannot separate luck in training from a real difference. “No difference found” does not prove that there is none.</p>
     </>
   );
 }

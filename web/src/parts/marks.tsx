@@ -6,7 +6,7 @@ import { percent, words } from "../numbers";
 const FEW = 3;
 
 export function Badge({ known, guess = false }: { known: boolean; guess?: boolean }): VNode {
-  if (guess) return <span class="badge guess" title="Not in the graph, and less likely than the minimum probability">guess</span>;
+  if (guess) return <span class="badge guess" title="Not in the graph, and its probability is below the chosen limit">guess</span>;
   return known ? (
     <span class="badge" title="Already in the graph">known</span>
   ) : (
