@@ -241,7 +241,7 @@ def test_kept_ranks_are_enough_without_model_and_graph(tmp_path: Path) -> None:
     assert set(conjoin("rank", tmp_path, "--by", "direction", "--json").json["by"]["direction"]) == {"head", "tail"}
     refused = conjoin("rank", tmp_path, "--by", "relation")
     assert refused.code == 2
-    assert "holds no stored graph" in refused.err
+    assert str(tmp_path) in refused.err
 
 
 def test_relations_with_one_label_stay_apart(tmp_path: Path) -> None:

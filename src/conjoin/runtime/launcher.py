@@ -83,7 +83,7 @@ def _exit_code(failures: Mapping[int, Failure], asked: Sequence[int], count: int
         return failure.exitcode
     raise ProcessLost(
         f"Process {rank} of {count} was killed ({_name(-failure.exitcode)}), so the others were stopped. "
-        "Continue from the last checkpoint with the same command and --resume."
+        "Continue from the last checkpoint: repeat the command with --resume."
     )
 
 
