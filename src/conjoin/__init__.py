@@ -1,4 +1,4 @@
-"""Knowledge-graph embeddings in complex space, with relation parameters shared by conjugation.
+"""Knowledge-graph embeddings in complex space, with relation parameters that are shared by conjugation.
 
     import conjoin
 
@@ -8,7 +8,7 @@
         print(epoch.number, epoch.loss)
     print(conjoin.rank(model, graph, "test").mrr())
 
-Names are imported on first use, so that `import conjoin` is instant.
+Names are imported on first use, so `import conjoin` is fast.
 """
 
 from __future__ import annotations
