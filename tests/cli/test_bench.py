@@ -59,7 +59,7 @@ def test_ranking_and_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (("train", "nonsense"), "DATASET/FORM/RANK/BATCH"),
         (("train", "--grid", "papr"), "paper"),
         (("rank", "random-60/complex/4/20", "--pykeen", "/nowhere/python"), "/nowhere/python"),
-        (("train", "random-60/complex/3/20"), "3"),
+        (("train", "random-60/complex/3/20"), "ComplEx"),
     ],
 )
 def test_wrong_cell_is_refused_before_measuring(words: tuple[str, ...], value: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.cli.commands import command, conjoin, spawn
 
 from conjoin import __version__
 from conjoin.cli import VERBS
+from conjoin.cli.options import EXIT_CODES
 from conjoin.runtime.device import choose_device
 
 NAMES = [verb.__name__ for verb in VERBS]
@@ -39,6 +40,7 @@ def test_every_verb_has_help_and_offers_json(name: str) -> None:
         assert ran.code == 0
         assert "--json" in ran.out
         assert "Usage: conjoin" in ran.out
+        assert EXIT_CODES in ran.out
 
 
 @pytest.mark.parametrize("name", ["fetch", "inspect", "split", "forms", "train", "rank", "ask", "score", "similar"])

@@ -67,10 +67,10 @@ def shared_among(processes: int, replicas: int) -> Mesh:
 
 def without(words: list[str], option: str) -> list[str]:
     """The words of a command without one option and its value."""
-    kept: list[str] = []
+    rest: list[str] = []
     skip = False
     for word in words:
         if not skip and word != option and not word.startswith(f"{option}="):
-            kept.append(word)
+            rest.append(word)
         skip = not skip and word == option
-    return kept
+    return rest
