@@ -185,6 +185,8 @@ class Manhattan(Link):
     name = "l1"
 
     def scores(self, q: Tensor, rows: Tensor) -> Tensor:
+        if q.dtype == torch.bfloat16:  # cdist has no kernel for it
+            return -torch.cdist(q.float(), rows.float(), p=1).bfloat16()
         return -torch.cdist(q, rows, p=1)
 
     def pairs(self, q: Tensor, rows: Tensor) -> Tensor:

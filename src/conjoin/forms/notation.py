@@ -15,12 +15,16 @@ from conjoin.forms.distmult import DistMult
 from conjoin.forms.five_star import FiveStar
 from conjoin.forms.pair import Pair
 from conjoin.forms.ties import Tie, conj, zero
+from conjoin.forms.transe import TransE
+from conjoin.forms.transh import TransH
 from conjoin.runtime import plugins
 
-FAMILIES: dict[str, type[Form]] = {family.__name__: family for family in (ComplEx, FiveStar, Pair, DistMult)}
+FAMILIES: dict[str, type[Form]] = {
+    family.__name__: family for family in (ComplEx, FiveStar, Pair, DistMult, TransE, TransH)
+}
 """The built-in families. Each is also a named form: itself with its defaults, unless FORMS names that already."""
 
-_TIED: dict[str, Form] = {
+_CHOSEN: dict[str, Form] = {
     "complex": ComplEx(),
     "complex-conj": ComplEx(a2=conj("a1")),
     "complex-twin": ComplEx(a2=Tie("a1")),
@@ -33,9 +37,10 @@ _TIED: dict[str, Form] = {
     "5star-halfreg": FiveStar(penalty="half"),
     "pair": Pair(),
     "quate": Pair(c=-conj("b"), d=conj("a"), unit="true"),
+    "transe-squared": TransE(distance="squared"),
 }
 FORMS: MappingProxyType[str, Form] = MappingProxyType(
-    _TIED | {name.casefold(): made for name, family in FAMILIES.items() if (made := family()) not in _TIED.values()}
+    _CHOSEN | {name.casefold(): made for name, family in FAMILIES.items() if (made := family()) not in _CHOSEN.values()}
 )
 """The named forms."""
 
