@@ -1,9 +1,9 @@
 """Check that this commit can be released: python -m scripts.check_release [--built]
 
-Without --built: the tree is clean, the changelog has a dated entry of the version, CITATION.cff has the same version, no
-tag has its name, and requirements.lock fits pyproject.toml and constraints.txt. With --built: the archives in dist/ fit
-their checksums, the source archive holds no results of studies, and it builds the same wheel. Then prints the files to
-upload. `make release` calls both.
+Without --built: the tree is clean, the changelog has a dated entry of the version, CITATION.cff has the same version,
+no tag has its name, and requirements.lock fits pyproject.toml and constraints.txt. With --built: the archives in dist/
+fit their checksums, the source archive holds no results of studies, and it builds the same wheel. Then prints the files
+to upload. `make release` calls both.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def flaws_of_lock(project: str, lock: str, constraints: str) -> Iterator[str]:
 def flaws_of_version(version: str, changelog: str, citation: str) -> Iterator[str]:
     """Where the version is not the one that is released."""
     if not re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", changelog, re.MULTILINE):
-        yield f"CHANGELOG.md has no dated entry of {version}. Write `## {version} (2026-12-31)` with the day of release."
+        yield f"CHANGELOG.md has no dated entry of {version}. Write `## {version} (YYYY-MM-DD)`."
     if not re.search(rf"^version: {re.escape(version)}$", citation, re.MULTILINE):
         yield f"CITATION.cff has another version than {version}. Set it there, too."
 

@@ -46,7 +46,7 @@ def test_the_version_must_be_dated_and_the_same_everywhere(changelog: str, citat
 def test_results_in_the_source_archive_and_wrong_checksums_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check_release, "_wheel_of", lambda archive, wheel: "")
+    monkeypatch.setattr(check_release, "_wheel_of", lambda *_: "")
     content = b"numbers"
     with tarfile.open(tmp_path / "conjoin-0.1.0.tar.gz", "w:gz") as archive:
         for name in ("conjoin-0.1.0/src/a.py", "conjoin-0.1.0/studies/results/paper/runs.parquet"):
