@@ -217,7 +217,9 @@ class RequestGuard:
                         raise too_large
         except TimeoutError as error:
             raise ApiError(
-                408, f"The body did not arrive within {self._settings.sending_seconds:g} s.", "Send it faster."
+                408,
+                f"The body did not arrive within {self._settings.sending_seconds:g} s.",
+                "Send a smaller body or use a faster connection.",
             ) from error
         out.unread = False
         return b"".join(parts)
@@ -274,10 +276,12 @@ def _announces_body(scope: Scope) -> bool:
 
 
 def _announced(headers: dict[bytes, bytes]) -> int:
+    length = headers.get(b"content-length", b"0")
     try:
-        return int(headers.get(b"content-length", b"0"))
+        return int(length)
     except ValueError as error:
-        raise ApiError(400, f"The Content-Length header {headers[b'content-length']!r} is not a number.") from error
+        reason = f"The Content-Length {length.decode('latin-1')!r} is not a number."
+        raise ApiError(400, reason, "Send the length of the body in bytes.") from error
 
 
 def _route(scope: Scope) -> str:

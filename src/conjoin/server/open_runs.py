@@ -190,8 +190,8 @@ class OpenRuns:
 
     async def find(self, vocabulary: Vocabulary, word: str) -> int:
         """The id of a name or a label. Labels are searched in a thread, because that may take long."""
-        found = vocabulary.index.get(word)
-        return await self.in_thread(self.look_up, vocabulary, word) if found is None else found
+        index = vocabulary.index.get(word)
+        return await self.in_thread(self.look_up, vocabulary, word) if index is None else index
 
     async def large(self, content: Any) -> LargeReply:
         """A large JSON answer, encoded in a thread."""
@@ -199,8 +199,8 @@ class OpenRuns:
 
     def look_up(self, vocabulary: Vocabulary, word: str) -> int:
         """The id of a name or a label. May take long if no entity or relation has this name."""
-        found = vocabulary.index.get(word)
-        return self._by_label(vocabulary, word) if found is None else found
+        index = vocabulary.index.get(word)
+        return self._by_label(vocabulary, word) if index is None else index
 
     def _by_label(self, vocabulary: Vocabulary, word: str) -> int:
         matches = vocabulary.matching(word)

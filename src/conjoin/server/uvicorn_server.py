@@ -44,7 +44,7 @@ def bind(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except (OSError, UnicodeError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"Cannot listen on {host} port {port} ({reason}). Choose another port with --port.") from error
+        raise UsageError(f"Cannot listen on {host} port {port} ({reason}). Choose another --host or --port.") from error
 
 
 def url_of(listening: socket.socket) -> str:
@@ -110,27 +110,27 @@ def make_server(
     return _Server(config, started)
 
 
-def _connections_allowed(wanted: int, metrics: Metrics) -> int:
-    """Raise the limit on open files; return how many connections it allows, at most `wanted`.
+def _connections_allowed(requested: int, metrics: Metrics) -> int:
+    """Raise the limit on open files; return how many connections it allows, at most `requested`.
 
     Without free file descriptors asyncio cannot accept: the open connections would lock out all others.
     """
     try:
         import resource
     except ImportError:  # Windows has no such limit
-        return wanted
+        return requested
     other_files = RESERVE + BACKLOG + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + other_files
+    needed = requested + other_files
     if soft == resource.RLIM_INFINITY or soft >= needed:
-        return wanted
+        return requested
     allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed == needed:
-        return wanted
+        return requested
     connections = max(allowed - other_files, FEWEST_CONNECTIONS)
     message = (
-        f"The limit of {allowed} open files allows only {connections} of {wanted} connections. "
+        f"The limit of {allowed} open files allows only {connections} of {requested} connections. "
         f"Raise it with `ulimit -n {needed}`."
     )
     metrics.log("files", level="warning", message=message)

@@ -31,7 +31,7 @@ def browse_routes(open_runs: OpenRuns, settings: ServerSettings) -> APIRouter:
     reports = find_reports(settings.studies)
 
     @router.get("/runs", response_model=schemas.Runs, summary="List the open runs and the limits")
-    async def runs(_wanted: Annotated[schemas.RunRequest, Query()]) -> FiniteJsonResponse:
+    async def runs(_params: Annotated[schemas.RunRequest, Query()]) -> FiniteJsonResponse:
         lines = [
             {**await open_runs.once(run, "summary", _summary), "calibrated": await asyncio.to_thread(run.is_calibrated)}
             for run in open_runs.runs.values()
@@ -39,24 +39,24 @@ def browse_routes(open_runs: OpenRuns, settings: ServerSettings) -> APIRouter:
         return FiniteJsonResponse({"conjoin": __version__, "runs": lines, "limits": public_limits(settings)})
 
     @router.get("/entities", response_model=schemas.Entities, summary="Search entities by name or label")
-    async def entities(wanted: Annotated[schemas.EntitySearchRequest, Query()]) -> FiniteJsonResponse:
-        run = open_runs[wanted.run]
-        matches = await open_runs.in_thread(_matching_entities, run, wanted.q.strip(), wanted.limit)
-        return FiniteJsonResponse({"run": run.name, "q": wanted.q, "entities": matches})
+    async def entities(params: Annotated[schemas.EntitySearchRequest, Query()]) -> FiniteJsonResponse:
+        run = open_runs[params.run]
+        matches = await open_runs.in_thread(_matching_entities, run, params.q.strip(), params.limit)
+        return FiniteJsonResponse({"run": run.name, "q": params.q, "entities": matches})
 
     @router.get("/entity", response_model=schemas.EntityPage, summary="Facts and neighbourhood of an entity")
-    async def entity(wanted: Annotated[schemas.EntityRequest, Query()]) -> Response:
-        run = open_runs[wanted.run]
-        entity_id = await open_runs.find(run.graph.entities, wanted.entity)
-        return await open_runs.large(await open_runs.in_thread(entity_page, run, entity_id, wanted.facts, wanted.nodes))
+    async def entity(params: Annotated[schemas.EntityRequest, Query()]) -> Response:
+        run = open_runs[params.run]
+        entity_id = await open_runs.find(run.graph.entities, params.entity)
+        return await open_runs.large(await open_runs.in_thread(entity_page, run, entity_id, params.facts, params.nodes))
 
     @router.get(
         "/relations", response_model=schemas.Relations, summary="List relations with counts, patterns and metrics"
     )
-    async def relations(wanted: Annotated[schemas.RelationSearchRequest, Query()]) -> Response:
-        run = open_runs[wanted.run]
+    async def relations(params: Annotated[schemas.RelationSearchRequest, Query()]) -> Response:
+        run = open_runs[params.run]
         rows = await open_runs.once(run, "relations", relation_rows)
-        chosen = await open_runs.in_thread(_matching_relations, run, rows, wanted.q.strip(), wanted.limit)
+        chosen = await open_runs.in_thread(_matching_relations, run, rows, params.q.strip(), params.limit)
         return await open_runs.large({"run": run.name, "total": len(rows), "relations": chosen})
 
     binary: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
@@ -64,19 +64,19 @@ def browse_routes(open_runs: OpenRuns, settings: ServerSettings) -> APIRouter:
     @router.get(
         "/map", response_model=schemas.MapShape, responses=binary, summary="Positions of the entities in two dimensions"
     )
-    async def positions(wanted: Annotated[schemas.MapRequest, Query()]) -> Response:
-        run = open_runs[wanted.run]
-        method = wanted.method or settings.map
+    async def positions(params: Annotated[schemas.MapRequest, Query()]) -> Response:
+        run = open_runs[params.run]
+        method = params.method or settings.map
         if method not in stored_methods(run):
             raise ApiError(404, f"No {method} map is stored for this run.", f"Start the service with --map {method}.")
         layout: Projection = await open_runs.once(run, f"map {method}", lambda run: projection_of(run, method))
-        if wanted.format == "binary":
-            packed = await open_runs.in_thread(layout.packed, wanted.limit)
+        if params.format == "binary":
+            packed = await open_runs.in_thread(layout.packed, params.limit)
             return Response(packed, media_type="application/octet-stream")
-        if wanted.limit < len(layout.ids):
-            return await open_runs.in_thread(lambda: LargeReply(in_pieces(layout.columns(run, wanted.limit))))
+        if params.limit < len(layout.ids):
+            return await open_runs.in_thread(lambda: LargeReply(in_pieces(layout.columns(run, params.limit))))
         whole = await open_runs.once(
-            run, f"map {method} as JSON", lambda run: joined(in_pieces(layout.columns(run, wanted.limit)))
+            run, f"map {method} as JSON", lambda run: joined(in_pieces(layout.columns(run, params.limit)))
         )
         return LargeReply(whole)
 
@@ -85,29 +85,29 @@ def browse_routes(open_runs: OpenRuns, settings: ServerSettings) -> APIRouter:
         response_model=schemas.GeometryShape,
         summary="Effect of a relation on one coordinate, on the Riemann sphere",
     )
-    async def geometry_of(wanted: Annotated[schemas.GeometryRequest, Query()]) -> FiniteJsonResponse:
-        run = open_runs[wanted.run]
-        relation = await open_runs.find(run.graph.relations, wanted.relation)
-        entity = None if wanted.entity is None else await open_runs.find(run.graph.entities, wanted.entity)
-        return FiniteJsonResponse(await open_runs.in_thread(geometry, run, wanted, relation, entity))
+    async def geometry_of(params: Annotated[schemas.GeometryRequest, Query()]) -> FiniteJsonResponse:
+        run = open_runs[params.run]
+        relation = await open_runs.find(run.graph.relations, params.relation)
+        entity = None if params.entity is None else await open_runs.find(run.graph.entities, params.entity)
+        return FiniteJsonResponse(await open_runs.in_thread(geometry, run, params, relation, entity))
 
     @router.get("/studies", response_model=schemas.Studies, summary="List the studies with a report")
-    async def studies(_wanted: Annotated[schemas.RunRequest, Query()]) -> FiniteJsonResponse:
+    async def studies(_params: Annotated[schemas.RunRequest, Query()]) -> FiniteJsonResponse:
         return FiniteJsonResponse({"studies": await open_runs.in_thread(_study_lines, reports)})
 
     @router.get("/study", summary="The report of one study", response_model=dict[str, Any])
-    async def study(wanted: Annotated[schemas.StudyRequest, Query()]) -> Response:
-        report = await open_runs.in_thread(read_report, reports[wanted.name]) if wanted.name in reports else None
+    async def study(params: Annotated[schemas.StudyRequest, Query()]) -> Response:
+        report = await open_runs.in_thread(read_report, reports[params.name]) if params.name in reports else None
         if report is None:
-            hint = did_you_mean(wanted.name[:200], reports).strip() or "GET /v1/studies lists the studies."
-            raise ApiError(404, f"No study named {wanted.name[:200]!r} has a report.", hint)
+            hint = did_you_mean(params.name[:200], reports).strip() or "GET /v1/studies lists the studies."
+            raise ApiError(404, f"No study named {params.name[:200]!r} has a report.", hint)
         return await open_runs.large(report)
 
     return router
 
 
 def _summary(run: OpenRun) -> dict[str, Any]:
-    """Settings and metrics of a run; null where a predictor that was made in Python has none."""
+    """Settings and metrics of a run. Values that a predictor made in Python does not have are None."""
     scorer, settings = run.predictor.scorer, run.predictor.settings
     result = {} if run.folder is None else run.folder.result
     measured = result.get(run.weights) or {}

@@ -49,33 +49,33 @@ def explain_routes(open_runs: OpenRuns, *, seconds: float) -> APIRouter:
     router = APIRouter(tags=["predictions"])
     one_at_a_time = asyncio.Semaphore(1)
 
-    async def explained(wanted: schemas.ExplainRequest) -> FiniteJsonResponse:
-        run = open_runs[wanted.run]
+    async def explained(params: schemas.ExplainRequest) -> FiniteJsonResponse:
+        run = open_runs[params.run]
         entities, relations = run.graph.entities, run.graph.relations
-        h, t = await open_runs.find(entities, wanted.head), await open_runs.find(entities, wanted.tail)
-        r = await open_runs.find(relations, wanted.relation)
-        return FiniteJsonResponse(await open_runs.in_thread(_explained, run, (h, r, t), wanted.k))
+        h, t = await open_runs.find(entities, params.head), await open_runs.find(entities, params.tail)
+        r = await open_runs.find(relations, params.relation)
+        return FiniteJsonResponse(await open_runs.in_thread(_explained, run, (h, r, t), params.k))
 
     @router.get("/explain", response_model=schemas.Explained, summary="Training facts that support a fact")
-    async def explain_one(wanted: Annotated[schemas.ExplainRequest, Query()]) -> FiniteJsonResponse:
-        return await explained(wanted)
+    async def explain_one(params: Annotated[schemas.ExplainRequest, Query()]) -> FiniteJsonResponse:
+        return await explained(params)
 
     @router.post("/explain", response_model=schemas.Explained, summary="Training facts that support a fact")
-    async def explain_by_post(wanted: schemas.ExplainRequest) -> FiniteJsonResponse:
-        return await explained(wanted)
+    async def explain_by_post(params: schemas.ExplainRequest) -> FiniteJsonResponse:
+        return await explained(params)
 
     @router.get("/mine", response_model=schemas.MinedResponse, summary="Find the most probable missing facts")
-    async def mined(request: Request, wanted: Annotated[schemas.MineRequest, Query()]) -> FiniteJsonResponse:
-        run = open_runs[wanted.run]
+    async def mined(request: Request, params: Annotated[schemas.MineRequest, Query()]) -> FiniteJsonResponse:
+        run = open_runs[params.run]
         relation = None
-        if wanted.relation is not None:
-            relation = run.graph.relations.names[await open_runs.find(run.graph.relations, wanted.relation)]
+        if params.relation is not None:
+            relation = run.graph.relations.names[await open_runs.find(run.graph.relations, params.relation)]
 
         async def mined_in_turn() -> dict[str, Any]:
             async with one_at_a_time:
                 deadline = Deadline(seconds * MINING_SHARE)
                 try:
-                    return await open_runs.in_thread(_mined, run, relation, wanted.n, deadline)
+                    return await open_runs.in_thread(_mined, run, relation, params.n, deadline)
                 finally:
                     deadline.expire()
 

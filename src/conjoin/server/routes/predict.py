@@ -27,45 +27,45 @@ def prediction_routes(open_runs: OpenRuns) -> APIRouter:
     router = APIRouter(tags=["predictions"])
 
     @router.get("/ask", response_model=schemas.OneResult, summary="Answer one question with one unknown")
-    async def ask(wanted: Annotated[schemas.AskRequest, Query()]) -> LargeReply:
+    async def ask(params: Annotated[schemas.AskRequest, Query()]) -> LargeReply:
         began = time.perf_counter()
-        run = open_runs[wanted.run]
-        part = schemas.QuestionPart(head=wanted.head, relation=wanted.relation, tail=wanted.tail)
-        [result] = await _asked(open_runs, run, [part], wanted)
+        run = open_runs[params.run]
+        part = schemas.QuestionPart(head=params.head, relation=params.relation, tail=params.tail)
+        [result] = await _asked(open_runs, run, [part], params)
         seconds = encoded({"run": run.name, "seconds": time.perf_counter() - began})
         return LargeReply([seconds[:-1], b",", result[1:]])
 
     @router.post("/ask", response_model=schemas.ManyResults, summary="Answer many questions")
-    async def ask_many(wanted: schemas.AskManyRequest) -> LargeReply:
+    async def ask_many(params: schemas.AskManyRequest) -> LargeReply:
         began = time.perf_counter()
-        run = open_runs[wanted.run]
-        results = await _asked(open_runs, run, wanted.questions, wanted)
+        run = open_runs[params.run]
+        results = await _asked(open_runs, run, params.questions, params)
         seconds = encoded({"run": run.name, "seconds": time.perf_counter() - began})
         return await open_runs.encode(LargeReply, chain([seconds[:-1], b',"results":['], between(results), [b"]}"]))
 
     @router.get("/score", response_model=schemas.Scores, summary="Score one fact")
-    async def score(wanted: Annotated[schemas.ScoreRequest, Query()]) -> FiniteJsonResponse:
-        part = schemas.TriplePart(head=wanted.head, relation=wanted.relation, tail=wanted.tail)
-        return FiniteJsonResponse(await _scored(open_runs, open_runs[wanted.run], [part]))
+    async def score(params: Annotated[schemas.ScoreRequest, Query()]) -> FiniteJsonResponse:
+        part = schemas.TriplePart(head=params.head, relation=params.relation, tail=params.tail)
+        return FiniteJsonResponse(await _scored(open_runs, open_runs[params.run], [part]))
 
     @router.post("/score", response_model=schemas.Scores, summary="Score many facts")
-    async def score_many(wanted: schemas.ScoreManyRequest) -> LargeReply:
-        return await open_runs.large(await _scored(open_runs, open_runs[wanted.run], wanted.triples))
+    async def score_many(params: schemas.ScoreManyRequest) -> LargeReply:
+        return await open_runs.large(await _scored(open_runs, open_runs[params.run], params.triples))
 
-    async def alike(wanted: schemas.SimilarRequest) -> FiniteJsonResponse:
-        run = open_runs[wanted.run]
-        entity = await open_runs.find(run.graph.entities, wanted.entity)
-        best = await open_runs.in_thread(run.predictor.similar, run.graph.entities.names[entity], wanted.k)
+    async def alike(params: schemas.SimilarRequest) -> FiniteJsonResponse:
+        run = open_runs[params.run]
+        entity = await open_runs.find(run.graph.entities, params.entity)
+        best = await open_runs.in_thread(run.predictor.similar, run.graph.entities.names[entity], params.k)
         lines = [{"entity": a.entity, "label": a.label, "score": a.score, "linked": a.known} for a in best]
         return FiniteJsonResponse({"run": run.name, "entity": run.entity(entity), "similar": lines})
 
     @router.get("/similar", response_model=schemas.Similar, summary="Entities with similar embeddings")
-    async def similar(wanted: Annotated[schemas.SimilarRequest, Query()]) -> FiniteJsonResponse:
-        return await alike(wanted)
+    async def similar(params: Annotated[schemas.SimilarRequest, Query()]) -> FiniteJsonResponse:
+        return await alike(params)
 
     @router.post("/similar", response_model=schemas.Similar, summary="Entities with similar embeddings")
-    async def similar_by_post(wanted: schemas.SimilarRequest) -> FiniteJsonResponse:
-        return await alike(wanted)
+    async def similar_by_post(params: schemas.SimilarRequest) -> FiniteJsonResponse:
+        return await alike(params)
 
     return router
 
@@ -85,21 +85,21 @@ async def _asked(
     open_runs: OpenRuns,
     run: OpenRun,
     parts: list[schemas.QuestionPart],
-    wanted: schemas.AskRequest | schemas.AskManyRequest,
+    params: schemas.AskRequest | schemas.AskManyRequest,
 ) -> Iterator[bytes]:
     """The results of all questions as one JSON object each, scored in one submission."""
-    if len(parts) * wanted.k > settings.ANSWERS:
+    if len(parts) * params.k > settings.ANSWERS:
         raise ApiError(
             422,
-            f"{len(parts)} questions with k = {wanted.k} request more than {settings.ANSWERS} answers.",
+            f"{len(parts)} questions with k = {params.k} request more than {settings.ANSWERS} answers.",
             "Send fewer questions or use a smaller k.",
         )
     try:
-        if len(parts) + len(wanted.candidates or ()) > FEW:
+        if len(parts) + len(params.candidates or ()) > FEW:
             raise _NotIndexed
-        prepared = _prepared(_in_index, run, parts, wanted)
+        prepared = _prepared(_in_index, run, parts, params)
     except _NotIndexed:  # many names or labels: look them up in a thread
-        prepared = await open_runs.encode(_prepared, open_runs.look_up, run, parts, wanted)
+        prepared = await open_runs.encode(_prepared, open_runs.look_up, run, parts, params)
     answered = await run.batcher.submit(prepared.questions)
     return map(b"%b,%b}".__mod__, zip(prepared.about, answered, strict=True))
 
@@ -108,7 +108,7 @@ def _prepared(
     find: Callable[[Vocabulary, str], int],
     run: OpenRun,
     parts: list[schemas.QuestionPart],
-    wanted: schemas.AskRequest | schemas.AskManyRequest,
+    params: schemas.AskRequest | schemas.AskManyRequest,
 ) -> _Prepared:
     vocabularies = {"head": run.graph.entities, "relation": run.graph.relations, "tail": run.graph.entities}
     prepared = _Prepared([], [])
@@ -116,14 +116,14 @@ def _prepared(
     for part in parts:
         ids = _ids(find, vocabularies, part)
         [asked] = vocabularies.keys() - ids.keys()
-        if wanted.candidates is not None and asked not in chosen:
+        if params.candidates is not None and asked not in chosen:
             vocabulary = vocabularies[asked]
-            ids_of_candidates = {find(vocabulary, word) for word in wanted.candidates}
+            ids_of_candidates = {find(vocabulary, word) for word in params.candidates}
             chosen[asked] = tuple(vocabulary.names[i] for i in sorted(ids_of_candidates))
         named = {place: run.named(vocabularies[place], i) for place, i in ids.items()}
         words = {place: named[place]["name"] if place in named else None for place in PLACES}
         prepared.questions.append(
-            BatchQuery(**words, k=wanted.k, only_new=wanted.only_new, candidates=chosen.get(asked))
+            BatchQuery(**words, k=params.k, only_new=params.only_new, candidates=chosen.get(asked))
         )
         about = {"asked": asked, "question": {place: named.get(place) for place in PLACES}}
         prepared.about.append(encoded(about)[:-1])
