@@ -32,7 +32,7 @@ CellsArgument = Annotated[
 ]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for <theme>_<hardware>_<date>.md and .json.")]
 Seconds = Annotated[float, typer.Option(help="How long to measure each contestant of a cell, about.")]
-Rounds = Annotated[int, typer.Option(help="Rounds that alternate between the contestants; medians are told.")]
+Rounds = Annotated[int, typer.Option(help="Rounds that alternate between the programs; tables show medians.")]
 WithPlain = Annotated[bool, typer.Option("--plain/--no-plain", help="Measure the plain PyTorch statement too.")]
 Pykeen = Annotated[
     Path | None, typer.Option("--pykeen", metavar="PYTHON", help="An interpreter that has PyKEEN: measure it too.")
@@ -99,7 +99,7 @@ def bench_train(
     pykeen: Pykeen = None,
     until: Annotated[float | None, typer.Option(help="Also train from nothing until this test MRR.")] = None,
     every: Annotated[int, typer.Option(help="With --until: rank test every n epochs.")] = 10,
-    epochs: Annotated[int, typer.Option(help="With --until: give up after so many.")] = 600,
+    epochs: Annotated[int, typer.Option(help="With --until: give up after this number of epochs.")] = 600,
     results: Results,
 ) -> None:
     """Seconds per epoch against plain PyTorch, its published entity widths, PyKEEN and the hardware's floor.
