@@ -83,7 +83,7 @@ BOMBS = {
 
 
 def outcomes(*reads: tuple[str, Path, str]) -> tuple[list[object], int]:
-    """Read files one after another in a process of its own: triples or error of each, and the memory that it took."""
+    """Read files one after another in a separate process: triples or error of each, and the memory that it took."""
     found = measured(READING, json.dumps([(how, str(file), on_error) for how, file, on_error in reads]))
     return found["found"], found["grown"]
 
@@ -152,7 +152,7 @@ def test_long_names_that_parquet_holds_once_are_read_in_little_memory(tmp_path: 
     assert grown < 2 * MOST
 
 
-# What is within the limits is read, what is beyond is told with its line. Smaller limits make that fast.
+# Lines within the limits are read, longer ones are reported with their line number. Small limits keep these tests fast.
 
 
 @pytest.fixture
@@ -337,7 +337,7 @@ def test_brackets_that_are_nested_too_deep_are_refused(
         read_triples(tmp_path / "facts.ttl")
 
 
-# Parquet: the sizes of pages are those that a writer put there.
+# Parquet: `largest_page` returns the sizes that the writer put into the page headers.
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])

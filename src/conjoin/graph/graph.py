@@ -126,7 +126,7 @@ class Vocabulary:
         return f"`conjoin find RUN{among} {name}` finds names by a part."
 
     def _near(self, word: str) -> list[str]:
-        """Names and labels to compare a misspelt word with: all, or those with the same first two letters if many."""
+        """Names and labels to compare a misspelt word with: all, or names with the same first two letters if many."""
         if len(self.names) + len(self.labels) <= FEW:
             return [*self.names, *self.labels]
         if isinstance(self.index, SortedIndex):

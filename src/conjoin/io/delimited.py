@@ -228,7 +228,7 @@ def read_text_table(lines: Iterator[bytes], file_format: str, sink: Sink, layout
             detail = _wrong_count(cells, layout.width, delimiter, options)
             # Only the first line can tell that the file has another delimiter; in a later line it is a typing error.
             hint = other_delimiter(cells[0]) if len(cells) == number == 1 and layout.width else ""
-            sink.problem(number, "wrong number of columns", detail + hint)
+            sink.problem(number, "wrong number of columns", f"{detail}.{hint}" if hint else detail)
             rows.again()
     sink.separator = delimiter
     sink.columns = tuple(sink.header[i] if sink.header else i for i in layout.positions)
@@ -250,7 +250,7 @@ def _wrong_count(cells: list[str], width: int, delimiter: str, options: ReadOpti
     if len(cells) == 1:
         hint = f" (is {delimiter!r} the delimiter?)"
     elif len(cells) > width == 3 and options.columns is None:
-        hint = f": {listed_cells(cells)} (if every line has {len(cells)}: {CHOOSE})"
+        hint = f": {listed_cells(cells)}. If every line has {len(cells)}: {CHOOSE}"
     return f"{count} instead of {width}{hint}"
 
 
