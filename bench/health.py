@@ -1,8 +1,8 @@
 """Measure how long `/healthz` takes while the service is busy: python -m bench.health RUN [--clients 4]
 
-Each client is a process of its own and asks for 100,000 answers in one request, again and again. Meanwhile another
-process asks for `/healthz` every few milliseconds, once on a connection that it keeps and once on a new one, and asks a
-small question. Writes bench/results/health_<hardware>_<date>.md and .json.
+Each client is a separate process that repeatedly requests 100,000 answers at once. Meanwhile another process requests
+`/healthz` every few milliseconds, alternately on a kept and a new connection, and asks a small question. Writes
+bench/results/health_<hardware>_<date>.md and .json.
 """
 
 from __future__ import annotations

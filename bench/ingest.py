@@ -1,9 +1,9 @@
 """Time and memory of an ingest: python -m bench.ingest [--triples 20000000] [--format tsv] [--out results.json]
 
-The graph of bench/big_graph.py is written to a scratch folder, ingested by `conjoin ingest` in a process of its own,
-opened, and thrown away. Memory is the highest resident memory of that process and, for N-Triples, of those that parse
-for it, summed while they run. CPU seconds and the machine's load are kept beside the seconds of the clock: on a machine
-that others use, only they compare.
+Writes the graph of bench/big_graph.py to a temporary folder, ingests it by `conjoin ingest` in a separate process,
+opens it and deletes it. Memory is the peak of the resident memory of that process, for N-Triples together with its
+parser processes. Next to the seconds it records CPU seconds and the load of the machine: on a shared machine only the
+CPU seconds are comparable.
 """
 
 from __future__ import annotations

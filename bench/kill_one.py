@@ -26,7 +26,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def started(run: Path, chosen: argparse.Namespace) -> subprocess.Popen[str]:
-    """torchrun with so many processes that may start again once."""
+    """Start torchrun with `chosen.processes` processes and one allowed restart."""
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "1"]
     words += ["--nproc-per-node", str(chosen.processes), "-m", "conjoin", "train", chosen.data, "--rank", "16"]
     words += ["--epochs", str(chosen.epochs), "--checkpoint-epochs", "1", "--device", "cpu", "-o", str(run)]

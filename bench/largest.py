@@ -1,7 +1,7 @@
 """The largest full-softmax training that fits one card: python -m bench.largest --entities 50000000 --rank 100
 
-Takes steps on random facts over that many entities and says what they took. The table and the optimiser's memory of it
-are all that grows: the gradient exists one tile at a time. Writes bench/results/largest_<hardware>_<date>.json.
+Measures steps on random facts over this number of entities. Only the table and its optimiser state grow with the
+entities: the gradient is stored one tile at a time. Writes bench/results/largest_<hardware>_<date>.json.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def measured(predictor: Predictor) -> dict[str, Any]:
-    """Hits among the first so many mined facts, and how many random pairs would hit."""
+    """Hits among the first DEPTHS mined facts, and the expected hits of random pairs."""
     graph = predictor.graph
     began = time.perf_counter()
     found = evaluate_mining(predictor, ("valid", "test"), n=max(DEPTHS))

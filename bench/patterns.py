@@ -1,7 +1,7 @@
-"""How long finding patterns takes, from start to end: python -m bench.patterns [GRAPH ...] [--times 3] [-o FILE.json]
+"""Measure the time of finding patterns: python -m bench.patterns [GRAPH ...] [--times 3] [-o FILE.json]
 
-Starts `conjoin patterns GRAPH --json` as a process of its own and takes wall and processor time; the load before each
-start is kept, because other work on the machine lengthens the first and hardly the second.
+Starts `conjoin patterns GRAPH --json` as a separate process and measures wall time and processor time. It records the
+load before each start, because other work on the machine increases wall time much more than processor time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hold the planner's memory against measured peaks: python -m bench.plan [--device cuda] [--only NAME] [--out FILE]
+"""Compare the planner's memory with measured peaks: python -m bench.plan [--device cuda] [--only NAME] [--out FILE]
 
-Every configuration is trained and ranked by `conjoin.execute` in a process of its own, two epochs long. On a CPU the
-peak is the resident memory at its highest, less what it was before the run: with the graph loaded and a tiny run of
-the same kind done, so that every library is in memory. On a GPU it is what torch allocated at most.
+`conjoin.execute` trains every configuration for two epochs and ranks it, in a separate process each. On a CPU the
+measured value is the peak of resident memory minus the memory before the run, with the graph loaded and after a tiny
+run of the same kind, so that all libraries are loaded. On a GPU it is torch's peak of allocated memory.
 
 Results are kept as they come: a configuration that stands in FILE already is not measured again (--afresh does), but
 planned again; none is begun after --seconds.
@@ -131,7 +131,7 @@ def with_plan(row: dict[str, Any], device: str) -> dict[str, Any]:
 
 
 def measured_apart(chosen: Configuration, device: str) -> dict[str, Any]:
-    """`measure` in a process of its own."""
+    """`measure` in a separate process."""
     words = [sys.executable, __file__, "--device", device, "--one", json.dumps(asdict(chosen))]
     told = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
     found: dict[str, Any] = json.loads(told.splitlines()[-1])

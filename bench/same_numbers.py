@@ -1,8 +1,8 @@
-"""Do several processes give the numbers of one? python -m bench.same_numbers [--processes 2,4]
+"""Compare the numbers of several processes with those of one: python -m bench.same_numbers [--processes 2,4]
 
-What `tests/together` compares on two processes (losses, gradients, answers, trained tables, the MRR on UMLS, ranks and
-ties on WN18RR) on any number of them, each with a shard of its own. 13 and 14 entities leave uneven shards, and on more
-than six processes empty ones. UMLS and WN18RR are taken where CONJOIN_DATA has them. Writes
+Compares the same quantities as `tests/distributed` (losses, gradients, answers, trained tables, the MRR on UMLS, ranks
+and ties on WN18RR) for any number of processes, each with one shard. 13 and 14 entities give uneven shards, and with
+more than six processes empty ones. UMLS and WN18RR are used if CONJOIN_DATA has them. Writes
 bench/results/same_numbers_<cores>cores_<date>.json.
 """
 

@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--powers", default="0,0.75", help="how negatives are drawn: (1 + facts)^power")
     parser.add_argument("--device", default=None)
     parser.add_argument(
-        "--shared-by", type=int, default=0, help="other programs that use the card: its time is not told"
+        "--shared-by", type=int, default=0, help="number of other programs on the card; above 0 no time is shown"
     )
     parser.add_argument("--out", type=Path, default=None)
     chosen = parser.parse_args()

@@ -46,7 +46,7 @@ def step_seconds(entities: int, rank: int, batch: int, steps: int) -> None:
 
 
 def measured(processes: int, entities: int, rank: int, batch: int, steps: int) -> dict[str, Any]:
-    """The same as so many processes."""
+    """The same measurement with `processes` processes."""
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     words += [__file__, "--inside", f"{entities},{rank},{batch},{steps}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

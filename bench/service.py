@@ -54,7 +54,7 @@ class Measured:
 
 @contextmanager
 def serving(run: Path, *options: str) -> Iterator[tuple[str, int]]:
-    """A service of its own: its address and process."""
+    """Start a service. Yields its address and process id."""
     words = [sys.executable, "-m", "conjoin", "serve", str(run), "--port", "0", "--json", "--rate", "1e6", *options]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None

@@ -1,9 +1,9 @@
-"""Do numbers repeat, and what if not? python -m bench.threads [--threads 1 2] [--forms 5star] [-o FILE.json]
+"""Measure how reproducible training is: python -m bench.threads [--threads 1 2] [--forms 5star] [-o FILE.json]
 
-Trains the demo's forms on the atlas: twice with each number of threads, then with a single number of the weights moved
-to the next float32 after the first epoch, then from other seeds. Tells the test MRR of each, and whether the weights
-are bit for bit those of the first. All of it, unless some is chosen, is kept in
-bench/results/threads_<cores>cores_<date>.json, from where docs/reproduce.md has its table.
+Trains the demo's forms on the atlas: twice with each number of threads, then with one number of the weights changed to
+the next float32 after the first epoch, then with other seeds. Prints the test MRR of each training, and whether its
+weights are bit-identical to the first. Without options, the results are stored in
+bench/results/threads_<cores>cores_<date>.json, the source of the table in docs/reproduce.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conjoin.runtime.atomic_files import write_json
 RESULTS = Path(__file__).resolve().parent / "results"
 THREADS = [1, 2]
 NUDGES, SEEDS = 3, 3
-"""So many numbers that are off by one rounding, each in a training of its own, and so many other seeds."""
+"""The number of trainings with one changed weight, and the number of trainings with other seeds."""
 
 
 def trained(form: str, graph: conjoin.Graph, *, threads: int, seed: int = 0, nudged: int | None = None) -> list[float]:

@@ -267,7 +267,9 @@ def turns() -> str:
 
 
 def _between(row: Row) -> str:
-    ties = parse(row.form_text).ties
+    form = parse(row.form_text)
+    assert isinstance(form, FiveStar)
+    ties = form.ties
     b, c = (ties.get(slot, Tie(slot)) for slot in ("b", "c"))
     if b.conjugated != c.conjugated:
         return "c = ±conj(b)"

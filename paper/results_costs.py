@@ -37,7 +37,7 @@ def parameters(findings: Findings, dataset: str, row: str) -> tuple[int, int]:
     counts = findings.graphs[dataset]
     cell = findings.study.cell(dataset, findings.study.rows[row], 0)
     entities = 2 * cell.rank * counts["entities"]
-    relations = 2 * counts["relations"] * parse(cell.row.form_text).reals(cell.rank)
+    relations = 2 * counts["relations"] * parse(cell.row.form_text).relation_width(cell.rank)
     outcome = findings.of(dataset, row)
     for run in outcome.runs if outcome else ():
         if (run.value("parameters"), run.value("relation_parameters")) != (entities + relations, relations):

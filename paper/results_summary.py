@@ -1,20 +1,14 @@
-"""What a reader with two minutes should take home: the first lines of docs/results.md, and those of README.md."""
+"""The first lines of docs/results.md: what a reader with two minutes should know."""
 
 from __future__ import annotations
-
-import re
 
 from paper.results_ablations import RETUNED, TIED
 from paper.results_cells import ELSEWHERE, datasets_of, printed_cells
 from paper.results_contrast import Evidence
 from paper.results_costs import PAIRS, PUBLISHED_SAVING, bench_pair, beyond_scatter, percent, share_saved, spread
-from scripts.script_words import rewritten
 
 from conjoin.report.formatting import signed
 from conjoin.report.stats import one_digit
-
-TOLD = re.compile(r"^- \*\*Bytes.*?(?=^- \*\*How sure)", re.DOTALL | re.MULTILINE)
-BEGIN, END = "<!-- results: what sharing saves -->", "<!-- /results -->"
 
 
 def what_sharing_saves(evidence: Evidence) -> list[str]:
@@ -53,14 +47,6 @@ def how_sure(evidence: Evidence) -> str:
 
 def _share(count: int, of: int) -> str:
     return f"All {of}" if count == of else f"{count} of the {of}"
-
-
-def renewed(readme: str, page: str) -> str:
-    """README with its lines on what sharing saves as they stand on the page of results."""
-    told = TOLD.search(page)
-    if told is None:
-        raise SystemExit("the page of results does not tell what sharing saves")
-    return rewritten(readme, told[0], begin=BEGIN, end=END)
 
 
 def _differences(evidence: Evidence, a: str, b: str) -> str:

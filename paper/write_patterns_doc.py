@@ -22,6 +22,7 @@ from conjoin.graph.patterns.rules import recovery
 from conjoin.graph.synthetic import FAMILIES, SyntheticSpec, generate
 from conjoin.report.formatting import signed, span
 from conjoin.runtime.atomic_files import read_json, write_json
+from conjoin.studies.archive import shared_file
 from conjoin.studies.parse import read_study
 from conjoin.studies.pattern_groups import pattern_groups, patterns_file
 from paper import patterns_effects, patterns_ties
@@ -38,7 +39,7 @@ def datasets() -> str:
     names = [*PATTERNS, NONE]
     rows = []
     for dataset in DATASETS:
-        if not patterns_file(study, dataset, study.root).exists():
+        if shared_file(patterns_file(study, dataset, study.root)) is None:
             rows.append([dataset, *["not measured"] * (len(names) + 2)])
             continue
         groups = pattern_groups(study, dataset, study.root)

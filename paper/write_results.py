@@ -1,4 +1,4 @@
-"""Write docs/results.md, and README's lines on it, from the committed results: python -m paper.write_results
+"""Write docs/results.md from the committed results: python -m paper.write_results
 
 Every sentence that judges is chosen by the numbers. Reads the studies paper, mobius, layout and readings with their
 results, what was tried about exceptions (studies/tried.toml), and the training benchmarks under bench/results.
@@ -25,7 +25,7 @@ from paper.results_cells import (
 )
 from paper.results_contrast import Evidence
 from paper.results_costs import bytes_saved, memory_examples, time_saving
-from paper.results_summary import how_sure, renewed, what_sharing_saves
+from paper.results_summary import how_sure, what_sharing_saves
 from scripts.script_words import parser
 
 from conjoin.report.collect import Findings
@@ -36,7 +36,6 @@ from paper import results_controls as controls
 ROOT = Path(__file__).resolve().parents[1]
 
 PAGE = ROOT / "docs" / "results.md"
-README = ROOT / "README.md"
 TRIED = "tried.toml"
 WIDTH = 120
 KEPT = re.compile(r"`[^`]*`|p = ")
@@ -123,13 +122,13 @@ def page(root: Path = ROOT) -> str:
         "",
         "## Where each number comes from",
         "",
-        "One line per run; its command with `--root DIR` does it again beside ours. A CPU gives the same ranks with the"
-        " sources of the commit of that line, the torch and the threads that `run.json` names, and the study file of"
-        " the commit that brought the run, which `git log -- FOLDER` shows: older sources do not read all that the file"
-        " of today says. Another commit may round otherwise, which moves 5★ [as another seed"
-        " does](reproduce.md#what-repeats). `data` begins the checksum of the graph, `seconds` are of training. A"
-        " run's folder under `studies/results` has the rest: settings, versions, every epoch, every rank. A + after a"
-        " commit: files had been changed since. Where it was not kept, take the one that brought the run."
+        "One line per run. Its command with `--root DIR` trains the run again beside ours. A CPU gives the same ranks"
+        " if four things are the same: the sources (the commit of that line), the torch version and the number of"
+        " threads (both in `run.json`), and the study file as it was when the run was committed. Another commit may round"
+        " otherwise, which moves 5★ [as another seed does](reproduce.md#what-repeats). `data` begins the checksum of"
+        " the graph, `seconds` are of training. `conjoin study restore STUDY -o DIR` writes the run's folder with the"
+        " rest: settings, versions, every epoch, every rank. A + after a commit: files had been changed since. Where the"
+        " commit was not recorded, take the one that added the run to `studies/results`."
         f" Of the {_runs(evidence.readings)} runs of `studies/readings.toml` those of the chosen settings are listed;"
         " `conjoin study run studies/readings.toml --seeds 0 --root DIR` does the whole search again.",
         "",
@@ -155,9 +154,8 @@ def wrapped(lines: Iterable[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Renew the page, and README's lines on what sharing saves."""
+    """Write the page again."""
     PAGE.write_text(page(), encoding="utf-8")
-    README.write_text(renewed(*(file.read_text(encoding="utf-8") for file in (README, PAGE))), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,15 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     "The paper": ("reproduce.md", "results.md", "study.md"),
     "Measured": ("performance.md", "reliability.md", "threats.md"),
     "Reference": ("reference/api.md", "reference/cli.md", "api.md"),
-    "Project": ("extending.md", "contributing.md", "decisions/index.md", "changelog.md", "log.md"),
+    "Project": (
+        "extending.md",
+        "contributing.md",
+        "stability.md",
+        "releasing.md",
+        "decisions/index.md",
+        "changelog.md",
+        "log.md",
+    ),
 }
 """Sections and their pages, in order. Pages that are not there are left out, pages that are not named come last."""
 SHORT = {

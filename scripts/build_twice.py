@@ -38,9 +38,13 @@ def built(place: Path) -> dict[str, Path]:
     if page.is_dir():
         shutil.copytree(page, tree / page.relative_to(ROOT))
     words = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(place / "dist"), str(tree)]
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": _date(), "CONJOIN_WITHOUT_PAGE": "1"}
-    subprocess.run(words, check=True, env=environment, stdout=subprocess.DEVNULL)
+    subprocess.run(words, check=True, env=build_environment(), stdout=subprocess.DEVNULL)
     return {file.name: file for file in sorted((place / "dist").iterdir())}
+
+
+def build_environment() -> dict[str, str]:
+    """The variables of a build that others can repeat: the commit's date goes into the archives."""
+    return {**os.environ, "SOURCE_DATE_EPOCH": _date(), "CONJOIN_WITHOUT_PAGE": "1"}
 
 
 def _date() -> str:

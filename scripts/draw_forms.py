@@ -7,8 +7,8 @@ from pathlib import Path
 
 from scripts.script_words import parser
 
-from conjoin.forms.base import Form
 from conjoin.forms.notation import FORMS, SYMBOLS
+from conjoin.forms.tied import TiedForm
 
 TARGET = Path(__file__).parents[1] / "docs" / "images" / "forms.svg"
 SHOWN = ("complex", "complex-conj", "5star", "5star-conj", "5star-neg", "5star-vert", "5star-horiz", "quate")
@@ -18,7 +18,8 @@ CELL, GAP, TOP, WIDTH = 54, 6, 74, 170
 
 def main() -> None:
     """Write the picture."""
-    parts = [_form(name, FORMS[name], place) for place, name in enumerate(SHOWN)]
+    shown = [(name, form) for name in SHOWN if isinstance(form := FORMS[name], TiedForm)]
+    parts = [_form(name, form, place) for place, (name, form) in enumerate(shown)]
     columns = 4
     height = 28 + (TOP + 2 * CELL + 46) * -(-len(SHOWN) // columns)
     svg = (
@@ -32,20 +33,20 @@ def main() -> None:
     TARGET.write_text(svg, encoding="utf-8")
 
 
-def _form(name: str, form: Form, place: int) -> str:
+def _form(name: str, form: TiedForm, place: int) -> str:
     left, top = 20 + place % 4 * WIDTH, 14 + place // 4 * (TOP + 2 * CELL + 40)
     lines = [
         f'<text x="{left}" y="{top + 16}" font-size="16" font-weight="bold" fill="#1f2328">{SYMBOLS[name]}</text>\n',
         f'<text x="{left}" y="{top + 34}" font-size="12" fill="#57606a">{name}</text>\n',
         f'<text x="{left}" y="{top + 50}" font-size="12" fill="#57606a">'
-        f"{form.reals(500):,} reals per relation</text>\n",
+        f"{form.relation_width(500):,} reals per relation</text>\n",
     ]
     for number, slot in enumerate(form.SLOTS):
         lines.append(_slot(form, slot, left + number % 2 * (CELL + GAP), top + 62 + number // 2 * (CELL + GAP)))
     return "".join(lines)
 
 
-def _slot(form: Form, slot: str, x: int, y: int) -> str:
+def _slot(form: TiedForm, slot: str, x: int, y: int) -> str:
     tie = form.ties.get(slot)
     colour = COLOURS[slot if tie is None or tie.slot is None else tie.slot]
     fill, ink = (colour, "#ffffff") if tie is None else ("#ffffff", colour)

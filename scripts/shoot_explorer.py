@@ -1,4 +1,4 @@
-"""Take the explorer's pictures in docs/images anew, in a real Chromium, from the runs of `conjoin demo`.
+"""Take the pictures of the explorer in docs/images with a real Chromium, from the runs of `conjoin demo`.
 
 conjoin demo && conjoin calibrate runs/demo/complex && conjoin study report studies/atlas.toml
 python -m scripts.shoot_explorer runs/demo
@@ -25,11 +25,11 @@ FLAGS = ("--headless", "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshade
 RUNS = ("complex", "complex-conj", "5star", "5star-conj")
 COLOURS = 256
 STILL = 1500
-"""Milliseconds until drawings stand still."""
+"""Milliseconds until drawings have settled."""
 
 
 class Shot(NamedTuple):
-    """A picture: its name, the address, how high the window is, how wide, and if it is dark."""
+    """A picture: its name, the address, the size of the window and the theme."""
 
     name: str
     address: str
@@ -55,7 +55,7 @@ SHOTS = (
 
 
 def main(root: Path, *names: str) -> None:
-    """Serve the runs, open each address (or those of the pictures that are named), keep what is seen."""
+    """Serve the runs and take all pictures, or only the named ones."""
     from playwright.sync_api import sync_playwright
 
     runs = [str(root / run) for run in RUNS]

@@ -28,20 +28,22 @@ MEASURES = {
     "shared_fact": "shared fact",
 }
 ALPHA = 0.05
-HOW = """The paper leaves open whether sharing parameters by conjugation gives better visualisations. An entity has the
-same 2·rank numbers in every form; only relations are tied. So what could differ is where training puts the entities.
+HOW = """The paper does not answer whether sharing parameters by conjugation gives better visualisations. An entity has
+the same 2·rank numbers in every form; only relations are tied. So only the trained positions of entities can differ.
 
-`python -m bench.maps` trains each form with {seeds} seeds ({settings}),
-lays the entities out by the explorer's PCA, UMAP and PaCMAP (their defaults, seeded like the model), and looks at the k
-nearest neighbours of each entity:
+`python -m bench.maps` trains each form with {seeds} seeds.
+The settings are {settings}.
+It computes maps of the entities with the explorer's PCA, UMAP and PaCMAP (defaults, with the model's seed), and
+measures the k nearest neighbours of each entity:
 
-- *trustworthiness* (scikit-learn): are neighbours on the map also near in the embedding? 1 is best;
-- *neighbours kept*: the share of the k nearest in the embedding that are among the k nearest on the map;
-- *same type*: the share of neighbours on the map of the entity's own type (country, city, currency, …; atlas only);
-- *shared fact*: the share of neighbours on the map that have a training fact in common with the entity but for the
-  entity itself, such as both bordering France.
+| measure | meaning |
+|---|---|
+| trustworthiness | Are neighbours on the map also near in the embedding (scikit-learn)? 1 is best. |
+| neighbours kept | the share of the k nearest in the embedding that are among the k nearest on the map |
+| same type | the share of neighbours on the map with the entity's type (country, city, currency, …; atlas only) |
+| shared fact | the share of neighbours on the map with an equal training fact, such as both bordering France |
 
-The last two judge the map against the graph; for the embedding itself they are what a faithful map would show.
+The last two compare the map with the graph. The rows of the embedding itself show what a faithful map would reach.
 
 ![UMAP of the atlas, ComplEx and Complεx](images/map-umap-complex-conj.png)
 ![PaCMAP of the atlas, 5★E and 5★ε](images/map-pacmap-5star-conj.png)
@@ -123,13 +125,15 @@ def _answer(tests: list[dict[str, Any]], total: int) -> list[str]:
     if sure:
         start = f"**In {len(sure)} of {len(on_maps)} comparisons of UMAP and PaCMAP maps there is a difference.**"
     elif hints:
-        start = f"**No, as far as these seeds can tell.** None of {len(on_maps)} UMAP and PaCMAP comparisons stands."
+        start = (
+            f"**No, as far as these seeds show.** None of {len(on_maps)} UMAP and PaCMAP comparisons is significant."
+        )
     else:
         start = f"**No.** None of {len(on_maps)} comparisons of UMAP and PaCMAP maps shows a difference."
     lines = [
         start,
-        f"Corrected for all {total} tests of this page (Holm) and with few seeds only large differences would stand,",
-        "so here is also what single tests say:",
+        f"With few seeds and a correction for all {total} tests of this page (Holm), only large differences are",
+        "significant. These are the results of single tests, without the correction:",
         "",
     ]
     for graph, free, tied in dict.fromkeys((one["graph"], one["free"], one["tied"]) for one in on_maps):
@@ -139,7 +143,7 @@ def _answer(tests: list[dict[str, Any]], total: int) -> list[str]:
         low, high = min(one["difference"] for one in here), max(one["difference"] for one in here)
         lines.append(
             f"- {SYMBOLS[tied]} against {SYMBOLS[free]}, {graph}: differences from {low:+.3f} to {high:+.3f}; "
-            f"of {len(here)} single tests {len(above)} say better and {len(below)} worse (p < {ALPHA})."
+            f"of {len(here)} single tests {len(above)} are significantly better and {len(below)} worse (p < {ALPHA})."
         )
     return lines
 

@@ -1,4 +1,4 @@
-"""The layers, held by reading the sources. Nothing is imported."""
+"""Rules for the sources: layers, imports, names. The tests read the files and import nothing."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ BELOW: dict[str, set[str]] = {
     "predict": {"errors", "runtime", "graph", "io", "model", "training", "runs"},
     "planning": {"errors", "runtime", "forms", "graph", "model", "training"},
     "geometry": {"errors", "runtime", "forms", "graph", "model"},
-    "studies": {"errors", "runtime", "forms", "graph", "io", "datasets", "training", "runs"},
+    "studies": {"errors", "runtime", "forms", "graph", "io", "datasets", "evaluation", "training", "runs"},
     "report": {"errors", "runtime", "graph", "datasets", "evaluation", "runs", "studies"},
-    "server": {"errors", "runtime", "graph", "datasets", "evaluation", "runs", "predict", "geometry"},
+    "server": {"errors", "runtime", "graph", "datasets", "model", "evaluation", "runs", "predict", "geometry"},
 }
-"""The packages in the order of the data flow, and which of them each may import."""
+"""The packages in the order of the data flow, with the packages that each may import."""
 ANYTHING = {"cli", "__init__", "__main__"}
 OVER_HTTP = "server/"
-"""Only `conjoin serve` loads these: they may import the web framework at the top of the file."""
+"""Only `conjoin serve` loads these modules, so they may import the web framework at the top of the file."""
 RUN_BY_PYKEEN = "runs/pykeen_worker.py"
-"""A script for the interpreter that has PyKEEN, which unpickles PyKEEN's models there. Nothing imports it to run it."""
+"""A script for an interpreter with PyKEEN, where it unpickles PyKEEN's models. Conjoin never imports it."""
 OF_THE_PROGRAM = ("cli/", "server/", "studies/select.py", "studies/status.py", "planning/plan.py")
-"""Only the command line shows messages of these modules: they may name options alone."""
+"""Only the command line shows messages of these modules, so they may name options without brackets."""
 WITHOUT_TORCH = (
     "errors.py",
     *(
@@ -51,6 +51,7 @@ WITHOUT_TORCH = (
             "atomic_files",
             "file_limits",
             "file_locks",
+            "format_version",
             "launcher",
             "peer_check",
             "plugins",
@@ -69,7 +70,8 @@ WITHOUT_TORCH = (
     "training/recipe.py",
     "runs/run.py",
     "runs/folder.py",
-    *(f"studies/{name}.py" for name in ("archive", "estimate", "pattern_groups", "spec", "speeds", "status")),
+    *(f"studies/{name}.py" for name in ("archive", "archive_write", "estimate", "pack")),
+    *(f"studies/{name}.py" for name in ("pattern_groups", "spec", "speeds", "status")),
     "report/",
     "runtime/plotting.py",
     "geometry/mobius.py",
@@ -79,7 +81,7 @@ WITHOUT_TORCH = (
     "geometry/sphere_html.py",
     "cli/",
 )
-"""Modules that must be readable without torch: they do not import it at the top of the file."""
+"""Modules that must be importable without torch."""
 
 
 @cache
@@ -87,12 +89,12 @@ def tree_of(name: str) -> ast.Module:
     return ast.parse((SOURCE / name).read_text(encoding="utf-8"), filename=name)
 
 
-def room_of(name: str) -> str:
+def package_of(name: str) -> str:
     return name.partition("/")[0].removesuffix(".py")
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
-    """Every module that is imported, in functions too, but not what only a type checker reads."""
+    """Every imported module, also in functions, but not under `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
@@ -106,7 +108,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 def at_the_head(tree: ast.Module) -> Iterator[str]:
-    """The modules that importing the module imports."""
+    """The modules that are imported together with this module."""
     outside = [n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
     yield from imports(ast.Module(outside, []))
 
@@ -115,9 +117,9 @@ def dotted(tree: ast.AST) -> set[str]:
     return {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
-def rooms_used_by(name: str) -> set[str]:
+def packages_used_by(name: str) -> set[str]:
     used = {word.split(".")[1] for word in imports(tree_of(name)) if word.startswith("conjoin.")}
-    return used - {room_of(name), "__version__"}
+    return used - {package_of(name), "__version__"}
 
 
 def failures_of(check: Callable[[str], None], names: Sequence[str] = NAMES) -> list[str]:
@@ -138,35 +140,35 @@ def test_every_check_names_the_modules_that_fail_it() -> None:
     assert [reason.partition("\n")[0] for reason in failures_of(check)] == ["errors.py: wrong"]
 
 
-def test_no_arrow_points_back() -> None:
+def test_packages_import_only_lower_packages() -> None:
     def check(name: str) -> None:
-        room = room_of(name)
-        if room in ANYTHING:
+        package = package_of(name)
+        if package in ANYTHING:
             return
-        assert room in BELOW, f"{room} is a new room: say in BELOW what it may import"
-        assert (used := rooms_used_by(name)) <= BELOW[room], f"it imports {sorted(used - BELOW[room])}"
+        assert package in BELOW, f"{package} is a new package: add the packages that it may import to BELOW"
+        assert (used := packages_used_by(name)) <= BELOW[package], f"it imports {sorted(used - BELOW[package])}"
 
     assert failures_of(check) == []
 
 
-def test_no_room_may_import_what_it_does_not_use() -> None:
-    for room, below in BELOW.items():
-        used = set[str]().union(*(rooms_used_by(name) for name in NAMES if room_of(name) == room))
-        assert used == below, f"{room} no longer needs {sorted(below - used)}"
+def test_allowed_imports_are_used() -> None:
+    for package, below in BELOW.items():
+        used = set[str]().union(*(packages_used_by(name) for name in NAMES if package_of(name) == package))
+        assert used == below, f"{package} no longer needs {sorted(below - used)}"
 
 
-def test_the_rooms_have_an_order() -> None:
+def test_packages_are_listed_in_import_order() -> None:
     placed: set[str] = set()
-    for room, below in BELOW.items():
-        assert below <= placed, f"{room} may import {sorted(below - placed)}, which stand above it"
-        placed.add(room)
+    for package, below in BELOW.items():
+        assert below <= placed, f"{package} may import {sorted(below - placed)}, which are listed after it"
+        placed.add(package)
 
 
 def module_of(name: str) -> str:
     return "conjoin." + name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_import_cycles() -> None:
     """Imports inside functions count, too."""
     modules = {module_of(name) for name in NAMES}
     graph: dict[str, set[str]] = {}
@@ -184,7 +186,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert {module: sorted(used & graph.keys()) for module, used in graph.items() if module not in starts} == {}
 
 
-def test_one_class_name_means_one_thing() -> None:
+def test_class_names_are_unique() -> None:
     homes: dict[str, list[str]] = {}
     for name in NAMES:
         for node in tree_of(name).body:
@@ -193,7 +195,7 @@ def test_one_class_name_means_one_thing() -> None:
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
-def test_what_reads_results_does_not_import_torch() -> None:
+def test_reading_results_does_not_import_torch() -> None:
     def check(name: str) -> None:
         if name.startswith(WITHOUT_TORCH):
             tree = tree_of(name)
@@ -203,7 +205,7 @@ def test_what_reads_results_does_not_import_torch() -> None:
     assert failures_of(check) == []
 
 
-def test_processes_and_graphics_cards_have_their_places() -> None:
+def test_torch_distributed_and_cuda_are_used_in_one_module_each() -> None:
     def check(name: str) -> None:
         tree = tree_of(name)
         words = {*imports(tree), *dotted(tree)}
@@ -218,12 +220,12 @@ def test_processes_and_graphics_cards_have_their_places() -> None:
 def test_only_the_command_line_prints() -> None:
     def check(name: str) -> None:
         calls = [n for n in ast.walk(tree_of(name)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
-        assert room_of(name) == "cli" or not [n.lineno for n in calls if n.func.id == "print"]  # type: ignore[attr-defined]
+        assert package_of(name) == "cli" or not [n.lineno for n in calls if n.func.id == "print"]  # type: ignore[attr-defined]
 
     assert failures_of(check) == []
 
 
-def test_nothing_stored_can_execute() -> None:
+def test_no_pickle_eval_or_shell() -> None:
     def check(name: str) -> None:
         tree = tree_of(name)
         assert not {"pickle", "dill", "joblib", "shelve", "marshal"} & {word.split(".")[0] for word in imports(tree)}
@@ -237,7 +239,7 @@ def test_nothing_stored_can_execute() -> None:
     assert failures_of(check) == []
 
 
-def test_optional_packages_are_imported_where_they_are_used() -> None:
+def test_optional_packages_are_imported_in_functions() -> None:
     def check(name: str) -> None:
         optional = {"pyoxigraph", "pandas", "matplotlib", "scipy", "sklearn", "optuna", "duckdb", "rapidfuzz"}
         if not name.startswith(OVER_HTTP):
@@ -248,7 +250,7 @@ def test_optional_packages_are_imported_where_they_are_used() -> None:
 
 
 def test_no_module_needs_unix_to_be_imported() -> None:
-    """tests/test_windows.py tries it; this says where."""
+    """tests/test_windows.py imports everything without Unix; this test names the module."""
     unix = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix", "syslog"}
     for name in NAMES:
         tree = tree_of(name)
@@ -258,7 +260,7 @@ def test_no_module_needs_unix_to_be_imported() -> None:
         )
 
 
-def test_nothing_that_came_over_a_socket_is_unpickled() -> None:
+def test_no_pickles_over_sockets() -> None:
     """torch's launcher, object collectives, checkpoints and remote calls send pickles; so do Python's listeners."""
     modules = (
         *(f"torch.distributed.{part}" for part in ("elastic", "launcher", "run", "checkpoint", "rpc")),
@@ -274,7 +276,7 @@ def test_nothing_that_came_over_a_socket_is_unpickled() -> None:
         assert not found, f"{name}: {found}"
 
 
-def test_files_say_what_they_are() -> None:
+def test_modules_have_a_docstring_and_a_specific_name() -> None:
     def check(name: str) -> None:
         assert ast.get_docstring(tree_of(name))
         assert not {"utils", "helper", "helpers", "manager", "info"} & set(Path(name).with_suffix("").parts)
@@ -284,34 +286,44 @@ def test_files_say_what_they_are() -> None:
 
 def tracked() -> list[str]:
     """Every file that git keeps, seen from the root."""
-    told = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
-    if told.returncode:
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listing.returncode:
         pytest.skip("needs git, in a clone of the repository")
-    return [name for name in told.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-def test_no_test_takes_the_time() -> None:
+def test_no_test_asserts_a_duration() -> None:
     """Speed belongs in bench/: a busy machine would fail a test that asserts how long something takes."""
     watch = "perf" + "_counter"
     assert [str(file) for file in Path(__file__).parent.rglob("*.py") if watch in file.read_text("utf-8")] == []
 
 
-def test_the_tree_in_the_readme_is_that_of_the_repository() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_tree_in_contributing_matches_the_repository() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     tree = re.search(r"^```text\n(src/conjoin/\n.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    assert tree, "the README shows the tree in a text block that begins with src/conjoin/"
+    assert tree, "CONTRIBUTING.md shows the tree in a text block that begins with src/conjoin/"
     shown, above = set(), [""]
     for line in tree[1].splitlines():
         level = (len(line) - len(line.lstrip())) // 2
         above = [*above[: level + 1], above[level] + line.split()[0]]
         shown.add(above[-1])
     kept = [name.split("/") for name in tracked()]
-    rooms = {"/".join(parts[:n]) + "/" for parts in kept for n in range(3, 5) if parts[0] == "src" and len(parts) > n}
+    packages = {
+        "/".join(parts[:n]) + "/" for parts in kept for n in range(3, 5) if parts[0] == "src" and len(parts) > n
+    }
     tops = {f"{parts[0]}/" for parts in kept if len(parts) > 1 and not parts[0].startswith(".")} - {"src/"}
-    assert shown == {"src/conjoin/"} | tops | rooms
+    assert shown == {"src/conjoin/"} | tops | packages
 
 
-def test_public_names_are_listed_once_and_everywhere_the_same() -> None:
+def test_files_named_in_contributing_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("| search for | file |")[2].partition("\n\n")[0]
+    named = re.findall(r"`(src/[a-z_/]+\.py)`", table)
+    assert len(named) >= 8
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_public_names_are_the_same_in_all_lists() -> None:
     body = tree_of("__init__.py").body
     assigned = {
         n.targets[0].id: n.value for n in body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)
@@ -329,7 +341,7 @@ def test_public_names_are_listed_once_and_everywhere_the_same() -> None:
     assert not public - set(listed)
 
 
-def test_options_stand_in_brackets_after_what_a_caller_in_python_can_do() -> None:
+def test_messages_name_options_in_brackets_after_the_python_way() -> None:
     def check(name: str) -> None:
         alone = []
         for text in _texts(ast.parse((SOURCE / name).read_text(encoding="utf-8"))):
@@ -343,7 +355,7 @@ def test_options_stand_in_brackets_after_what_a_caller_in_python_can_do() -> Non
 
 
 def _texts(tree: ast.Module) -> Iterator[str]:
-    """The texts of a module, without docstrings, with an ellipsis for what is put in."""
+    """The strings of a module, without docstrings, with an ellipsis for each inserted value."""
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -353,8 +365,35 @@ def _texts(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
-def test_whoever_takes_a_path_takes_any_path() -> None:
+def test_path_parameters_accept_any_path() -> None:
     def check(name: str) -> None:
         assert not re.search(r"\bstr \| Path\b|\bPath \| str\b", (SOURCE / name).read_text(encoding="utf-8"))
 
     assert failures_of(check, [name for name in NAMES if not name.startswith("cli/")]) == []
+
+
+OF_THE_TABLE = ("model/", "training/")
+"""Only these see how a table of entities holds its numbers; everything else uses the verbs of EntityTable."""
+SCORERS_ONLY = ("evaluation/", "predict/")
+"""These see nothing of a model but the verbs of Scorer."""
+NEEDS_A_MODEL = ("predict/fold_in.py", "predict/influence.py")
+"""These work on the embeddings of one model, and refuse every other scorer."""
+
+
+def test_only_the_model_and_its_training_read_the_entity_weights() -> None:
+    def check(name: str) -> None:
+        read = [text for text in dotted(tree_of(name)) if text.endswith(("entities.weight", "table.weight"))]
+        assert not read, f"{read}: use a verb of EntityTable"
+
+    assert failures_of(check, [name for name in NAMES if not name.startswith(OF_THE_TABLE)]) == []
+
+
+def test_ranking_and_prediction_use_scorers_only() -> None:
+    """`model.query` and `model.entities` belong to one kind of scorer; an ensemble has neither."""
+    inner = re.compile(r"\b(model|scorer)\.(query|entities|relations|form)$")
+
+    def check(name: str) -> None:
+        used = [text for text in dotted(tree_of(name)) if inner.search(text)]
+        assert not used, f"{used}: use a verb of Scorer"
+
+    assert failures_of(check, [n for n in NAMES if n.startswith(SCORERS_ONLY) and n not in NEEDS_A_MODEL]) == []

@@ -24,7 +24,7 @@ REQUIRED = "import json; from hatchling.build import get_requires_for_build_whee
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """The files that a build reads, without the page and without the large folders of results."""
+    """The files that a build reads, without the explorer page and the results."""
     tree = tmp_path / "clone"
     shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("static", "__pycache__"))
     shutil.copytree(ROOT / "web", tree / "web", ignore=shutil.ignore_patterns("node_modules"))
@@ -48,14 +48,14 @@ def build(target: str, tree: Path, environment: dict[str, str]) -> subprocess.Co
 
 
 def required(tree: Path, environment: dict[str, str]) -> list[str]:
-    """What the build asks an installer to fetch first, beside hatchling itself."""
+    """The packages that a build needs in addition to hatchling."""
     done = subprocess.run(
         [sys.executable, "-c", REQUIRED], cwd=tree, env=environment, capture_output=True, text=True, check=True
     )
     return list(json.loads(done.stdout))
 
 
-def test_a_clone_without_node_is_installed_without_the_page(clone: Path, bare: dict[str, str]) -> None:
+def test_wheel_without_node_has_no_page(clone: Path, bare: dict[str, str]) -> None:
     assert required(clone, bare) == []
     done = build("wheel", clone, bare)
     assert done.returncode == 0, done.stderr
@@ -66,14 +66,14 @@ def test_a_clone_without_node_is_installed_without_the_page(clone: Path, bare: d
     assert PAGE not in names
 
 
-def test_a_source_archive_is_not_made_without_the_page(clone: Path, bare: dict[str, str]) -> None:
+def test_source_archive_needs_the_page(clone: Path, bare: dict[str, str]) -> None:
     done = build("sdist", clone, bare)
     assert done.returncode != 0
     assert not list((clone.parent / "dist").glob("*.tar.gz"))
     assert build("sdist", clone, {**bare, "CONJOIN_WITHOUT_PAGE": "1"}).returncode == 0
 
 
-def test_the_source_archive_becomes_a_wheel_with_the_page_without_node(clone: Path, bare: dict[str, str]) -> None:
+def test_wheel_from_the_source_archive_has_the_page(clone: Path, bare: dict[str, str]) -> None:
     page = clone / "src" / PAGE
     page.parent.mkdir(parents=True)
     page.write_text("<!doctype html><title>built before</title>", encoding="utf-8")
@@ -89,7 +89,7 @@ def test_the_source_archive_becomes_a_wheel_with_the_page_without_node(clone: Pa
     assert zipfile.ZipFile(wheel).read(PAGE) == page.read_bytes()
 
 
-def test_what_a_build_needs_is_pinned_as_in_the_constraints() -> None:
+def test_build_requirements_are_pinned_as_in_the_constraints() -> None:
     pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     required = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
     assert "hatchling" in {word.partition("==")[0] for word in required}

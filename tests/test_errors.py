@@ -1,8 +1,9 @@
-"""Messages name the way out, and every error has its exit code."""
+"""Error messages contain the value, a suggestion and the way out; every error has its exit code."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 
 import pytest
 
@@ -20,6 +21,7 @@ def test_exit_codes_follow_the_tree() -> None:
         "Diverged": 1,
         "FormError": 2,
         "GraphError": 2,
+        "NewerFormat": 2,
         "NotInstalled": 2,
         "ProcessLost": 1,
         "RunError": 2,
@@ -31,40 +33,44 @@ def test_exit_codes_follow_the_tree() -> None:
     assert all(issubclass(kind, UsageError) == (kind.exit_code == 2) for kind in TREE)
 
 
+def suggested(hint: str, choices: Sequence[str]) -> list[str]:
+    """The choices that a hint names, in its order."""
+    words = hint.replace("?", " ").split()
+    return [word for word in words if word in choices]
+
+
 @pytest.mark.parametrize(
-    ("word", "hint"),
-    [
-        ("umsl", " Did you mean umls?"),
-        ("UMLS", " Did you mean umls?"),
-        ("nation", " Did you mean nations?"),
-        ("zzz", ""),
-        ("", ""),
-    ],
+    ("word", "suggestions"),
+    [("umsl", ["umls"]), ("UMLS", ["umls"]), ("nation", ["nations"]), ("zzz", []), ("", [])],
 )
-def test_did_you_mean(word: str, hint: str) -> None:
-    assert did_you_mean(word, ["umls", "nations", "atlas"]) == hint
+def test_did_you_mean_suggests_close_names(word: str, suggestions: list[str]) -> None:
+    choices = ["umls", "nations", "atlas"]
+    hint = did_you_mean(word, choices)
+    assert suggested(hint, choices) == suggestions
+    assert bool(hint) == bool(suggestions)
 
 
-def test_the_closest_comes_first_and_few_are_shown() -> None:
-    assert did_you_mean("abcd", ["abce", "abcd", "abcf", "abcg"], shown=2).startswith(" Did you mean abcd or ")
-    assert did_you_mean("abcd", ["abce", "abcd", "abcf", "abcg"], shown=2).count(" or ") == 1
+def test_did_you_mean_names_few_and_the_closest_first() -> None:
+    choices = ["abce", "abcd", "abcf", "abcg"]
+    hint = suggested(did_you_mean("abcd", choices, shown=2), choices)
+    assert hint[0] == "abcd"
+    assert len(hint) == 2
 
 
-def test_the_last_part_of_an_address_is_recognised() -> None:
+def test_did_you_mean_matches_the_last_part_of_an_address() -> None:
     relations = ["http://example.org/depends", "http://example.org#needs", "http://example.org/pre-depends"]
-    assert did_you_mean("depends", relations) == " Did you mean http://example.org/depends?"
-    assert did_you_mean("Needs", relations) == " Did you mean http://example.org#needs?"
+    assert suggested(did_you_mean("depends", relations), relations) == ["http://example.org/depends"]
+    assert suggested(did_you_mean("Needs", relations), relations) == ["http://example.org#needs"]
     assert did_you_mean("", relations) == ""
 
 
 def test_unknown_names_the_word_the_suggestion_and_the_way_out() -> None:
     error = unknown("dataset", "umsl", ["umls"], way_out="Datasets are umls.")
     assert isinstance(error, UnknownName)
-    assert str(error) == "unknown dataset 'umsl'. Did you mean umls? Datasets are umls."
-    assert str(unknown("dataset", "zzz", ["umls"])) == "unknown dataset 'zzz'."
+    assert all(part in str(error) for part in ("dataset", "'umsl'", "umls?", "Datasets are umls."))
+    assert "?" not in str(unknown("dataset", "zzz", ["umls"]))
 
 
-def test_a_missing_package_says_how_to_get_it() -> None:
-    assert str(NotInstalled("pyoxigraph", "rdf", "Turtle")) == (
-        "Turtle needs the package pyoxigraph: pip install 'conjoin[rdf]'"
-    )
+def test_a_missing_package_is_named_with_the_command_that_installs_it() -> None:
+    error = str(NotInstalled("pyoxigraph", "rdf", "Turtle"))
+    assert all(part in error for part in ("Turtle", "pyoxigraph", "pip install 'conjoin[rdf]'"))

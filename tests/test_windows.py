@@ -1,6 +1,7 @@
 """The package imports and trains without the modules, names and calls that only Unix has.
 
-A simulation: nobody has run it on Windows. Other packages are imported first, for they know that system themselves.
+This is a simulation; nobody has run it on Windows. Other packages are imported before the names are removed, because
+they have code for Windows.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ OPTIONAL = "fastapi uvicorn optuna duckdb pandas torch.distributed.nn.functional
 
 
 def without_unix(script: str, first: str, *words: object) -> str:
-    """What a script prints in a process that has imported the packages named in `first` and lost all of Unix."""
+    """Import the packages in `first`, remove everything specific to Unix, run the script, and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_UNIX + script, first, *map(str, words)],
         capture_output=True,

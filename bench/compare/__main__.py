@@ -22,39 +22,51 @@ if TYPE_CHECKING:
     from bench.compare.training import Effort
 
 bench_app = typer.Typer(
-    help="Measure speed and memory, beside plain PyTorch and PyKEEN.",
+    help="Measure speed and memory next to plain PyTorch and PyKEEN.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 CellsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[CELL]...", help="DATASET/FORM/RANK/BATCH[/PRECISION]; DATASET may be random-1000000."),
+    typer.Argument(
+        metavar="[CELL]...", help="DATASET/FORM/RANK/BATCH[/PRECISION]; random-N is a random graph of N entities."
+    ),
 ]
-Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for <theme>_<hardware>_<date>.md and .json.")]
-Seconds = Annotated[float, typer.Option(help="How long to measure each contestant of a cell, about.")]
-Rounds = Annotated[int, typer.Option(help="Rounds that alternate between the contestants; medians are told.")]
-WithPlain = Annotated[bool, typer.Option("--plain/--no-plain", help="Measure the plain PyTorch statement too.")]
+Out = Annotated[
+    Path,
+    typer.Option("-o", "--out", rich_help_panel=opt.OUTPUT, help="Folder for <name>_<hardware>_<date>.md and .json."),
+]
+Seconds = Annotated[float, typer.Option(help="Approximate time to measure each program on a cell.")]
+Rounds = Annotated[int, typer.Option(help="Rounds that alternate between the programs; the report shows medians.")]
+WithPlain = Annotated[bool, typer.Option("--plain/--no-plain", help="Also measure the same model in plain PyTorch.")]
 Pykeen = Annotated[
-    Path | None, typer.Option("--pykeen", metavar="PYTHON", help="An interpreter that has PyKEEN: measure it too.")
+    Path | None, typer.Option("--pykeen", metavar="PYTHON", help="Python interpreter with PyKEEN; also measure PyKEEN.")
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Where a bench measures, and where what it finds goes."""
+    """The device of a benchmark, and the files for its results."""
 
     device: opt.Device = None
     hardware: Annotated[
-        str | None, typer.Option(help="The machine's name in file names.  [default: the card, or the number of cores]")
+        str | None,
+        typer.Option(
+            rich_help_panel=opt.OUTPUT,
+            help="Name of the machine in the file names.  [default: the GPU, or the number of cores]",
+        ),
     ] = None
     name: Annotated[
-        str | None, typer.Option(help="First word of the files' names.  [default: train, rank or growth]")
+        str | None,
+        typer.Option(
+            rich_help_panel=opt.OUTPUT, help="First word of the file names.  [default: train, rank or growth]"
+        ),
     ] = None
     out: Out = Path("bench/results")
     json: opt.Json = False
 
     def check(self) -> None:
-        """A UsageError where the folder cannot be one, before anything is measured."""
+        """Raise UsageError before measuring if the folder is a file."""
         from conjoin.errors import UsageError
 
         if self.out.exists() and not self.out.is_dir():
@@ -83,26 +95,29 @@ class Results:
             show(table_of(found))
 
 
-result_options = opt.offering("results", Results)
+result_options = opt.expand_parameter("results", Results)
 
 
-@bench_app.command("train")
+@bench_app.command("train", cls=opt.Verb)
 @result_options
 def bench_train(
     cells: CellsArgument = None,
     *,
-    grid: Annotated[str, typer.Option(help="paper, tied or cpu, where no cells are named.")] = "paper",
+    grid: Annotated[str, typer.Option(help="Without cells, measure this grid: paper, tied or cpu.")] = "paper",
     precision: Annotated[str | None, typer.Option(help="Measure the grid in this precision.")] = None,
     seconds: Seconds = 5.0,
     rounds: Rounds = 5,
     plain: WithPlain = True,
     pykeen: Pykeen = None,
-    until: Annotated[float | None, typer.Option(help="Also train from nothing until this test MRR.")] = None,
-    every: Annotated[int, typer.Option(help="With --until: rank test every n epochs.")] = 10,
-    epochs: Annotated[int, typer.Option(help="With --until: give up after so many.")] = 600,
+    until: Annotated[float | None, typer.Option(help="Also train from the start until this test MRR.")] = None,
+    every: Annotated[int, typer.Option(help="With --until: rank test every N epochs.")] = 10,
+    epochs: Annotated[int, typer.Option(help="With --until: stop after N epochs.")] = 600,
     results: Results,
 ) -> None:
-    """Seconds per epoch against plain PyTorch, its published entity widths, PyKEEN and the hardware's floor.
+    """Measure seconds per epoch.
+
+    Compares with plain PyTorch, with plain PyTorch at the published entity widths, with PyKEEN, and with the least time
+    that the arithmetic and memory traffic need on this hardware.
 
     \b
     conjoin bench train                                          the paper's settings; needs a GPU to end soon
@@ -126,19 +141,19 @@ def bench_train(
     _measure("train", chosen, measure, seconds, rounds, other=pykeen, results=results)
 
 
-@bench_app.command("rank")
+@bench_app.command("rank", cls=opt.Verb)
 @result_options
 def bench_rank(
     cells: CellsArgument = None,
     *,
-    grid: Annotated[str, typer.Option(help="paper or cpu, where no cells are named.")] = "paper",
+    grid: Annotated[str, typer.Option(help="Without cells, measure this grid: paper or cpu.")] = "paper",
     seconds: Seconds = 5.0,
     rounds: Rounds = 5,
     plain: WithPlain = True,
     pykeen: Pykeen = None,
     results: Results,
 ) -> None:
-    """Seconds to rank all test questions, filtered, in both directions.
+    """Measure the seconds to rank all test questions.
 
     \b
     conjoin bench rank --grid cpu
@@ -156,17 +171,19 @@ def bench_rank(
     _measure("rank", chosen, measure, seconds, rounds, other=pykeen, results=results)
 
 
-@bench_app.command("growth")
+@bench_app.command("growth", cls=opt.Verb)
 @result_options
 def bench_growth(
     *,
-    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = "5star-conj",
+    form: Annotated[str, typer.Option(help="The name of a form (`conjoin forms`), or its text.")] = "5star-conj",
     precision: Annotated[str | None, typer.Option(help="fp32, tf32 …  [default: fp32 on a CPU, tf32 on a GPU]")] = None,
-    most: Annotated[int | None, typer.Option(help="Leave out larger numbers of entities.")] = None,
-    seconds: Annotated[float, typer.Option(help="How long to measure at each size, about.")] = 1.0,
+    most: Annotated[int | None, typer.Option(help="Leave out larger numbers of entities than this.")] = None,
+    seconds: Annotated[float, typer.Option(help="Approximate time to measure each size.")] = 1.0,
     results: Results,
 ) -> None:
-    """Seconds and memory of a training step against entities, rank and batch, one of them moved at a time.
+    """Measure time and memory of a step by entities, rank and batch.
+
+    Changes one of them at a time.
 
     \b
     conjoin bench growth --device cpu

@@ -26,6 +26,7 @@ from conjoin.forms.base import Form
 from conjoin.forms.complex import ComplEx
 from conjoin.forms.five_star import FiveStar
 from conjoin.forms.notation import form as form_of
+from conjoin.forms.tied import TiedForm
 from conjoin.graph.graph import Graph
 from conjoin.runtime.device import choose_device, peak_bytes, reset_peak, synchronize
 
@@ -49,12 +50,14 @@ class PlainModel(nn.Module):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        self.form, self.rank = form_of(form), rank
-        if not can_be_plain(self.form):
-            raise UsageError(f"the plain statement knows ComplEx and 5★ in the published reading only, not {self.form}")
+        chosen, self.rank = form_of(form), rank
+        if not can_be_plain(chosen):
+            raise UsageError(f"The plain model knows ComplEx and 5★ in the published reading only, not {chosen}.")
+        assert isinstance(chosen, TiedForm)
+        self.form: TiedForm = chosen
         width = published_width(self.form, rank) if wide else 2 * rank
         self.entities = nn.Embedding(n_entities, width, sparse=sparse, device=device)
-        self.relations = nn.Embedding(2 * n_relations, self.form.reals(rank), sparse=sparse, device=device)
+        self.relations = nn.Embedding(2 * n_relations, self.form.relation_width(rank), sparse=sparse, device=device)
         for table in (self.entities, self.relations):
             table.weight.data *= SCALE
 
@@ -88,6 +91,8 @@ class PlainModel(nn.Module):
 
 def can_be_plain(form: Form) -> bool:
     """Is it one of the forms that were published: ComplEx, or 5★ in the published reading, tied or not?"""
+    if not isinstance(form, TiedForm):
+        return False
     usual = isinstance(form, ComplEx) or (isinstance(form, FiveStar) and form.quotient == "phase")
     options = {option: value for option, value in form.options.items() if option != "quotient"}
     ordinary = set(options.values()) <= {"proper", "full"}
@@ -96,7 +101,7 @@ def can_be_plain(form: Form) -> bool:
 
 def published_width(form: Form, rank: int) -> int:
     """Columns of an entity in the published code: as many as a relation for 5★, what is needed for ComplEx."""
-    return form.reals(rank) if isinstance(form, FiveStar) else 2 * rank
+    return form.relation_width(rank) if isinstance(form, FiveStar) else 2 * rank
 
 
 def times(x: Complex, y: Complex) -> Complex:

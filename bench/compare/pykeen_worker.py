@@ -1,9 +1,9 @@
-"""PyKEEN on the same triples, run by an interpreter that has PyKEEN: python with_pykeen.py SETTINGS.json
+"""Measure PyKEEN on the same triples, in an interpreter that has PyKEEN: python pykeen_worker.py SETTINGS.json
 
-It imports nothing of this package, so that PyKEEN can live in an environment of its own. SETTINGS names an .npz file
-with the triples; one JSON object goes to standard output. PyKEEN's batches are (head, relation) pairs with all their
+It imports nothing from this package, so PyKEEN can be in a separate environment. SETTINGS names an .npz file with the
+triples; the result is one JSON object on standard output. PyKEEN's batches are (head, relation) pairs with all their
 tails (LCWA, reciprocal relations, cross-entropy), so seconds are for one pass over the pairs, which is one pass over
-the same triples. Without a regulariser, which only favours it.
+the same triples. PyKEEN runs without a regulariser, which makes it faster.
 """
 
 from __future__ import annotations

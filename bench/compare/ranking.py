@@ -25,7 +25,7 @@ from conjoin.runtime.device import matmul_precision, peak_bytes, reset_peak, syn
 
 PROBE = 200
 SCALE = 0.3
-"""Standard deviation of the numbers that are ranked: those of a trained model, not those of a fresh one."""
+"""Standard deviation of the ranked model's numbers, as in a trained model; a new model's are smaller."""
 
 
 def measure_ranking(

@@ -52,7 +52,7 @@ def page_of(found: Mapping[str, Any]) -> str:
 
 
 def section_of(found: Mapping[str, Any]) -> str:
-    """The machine, the table and what it says, for a page of its own or a part of another."""
+    """The machine, the table and its explanation, for a separate page or a part of another."""
     machine = found["machine"]
     lines = [
         f"`{found['command']}`, {found['date']}, {machine['name']}, {machine['threads']} threads, torch "

@@ -192,7 +192,7 @@ def _extent(seconds_each: float, cell: BenchCell, graph: Graph, effort: Effort) 
 
 
 def part_of(graph: Graph, examples: int) -> Graph:
-    """The graph with a random part of its training triples, in both directions about so many examples."""
+    """The graph with a random part of its training triples: about `examples` in both directions."""
     if examples >= 2 * len(graph.train):
         return graph
     chosen = np.random.default_rng(0).choice(len(graph.train), max(1, examples // 2), replace=False)
@@ -202,10 +202,10 @@ def part_of(graph: Graph, examples: int) -> Graph:
 def time_to(
     cell: BenchCell, device: torch.device, *, mrr: float, every: int, epochs: int
 ) -> Iterator[dict[str, float]]:
-    """Train from nothing until the test MRR reaches `mrr`; what was reached, every so many epochs.
+    """Train a new model until the test MRR reaches `mrr`; measure MRR at regular intervals.
 
-    `training_seconds` counts epochs, the first with whatever compiling it does; `first_epoch_seconds` shows that apart;
-    `seconds` is the clock on the wall from the making of the model on, ranking included.
+    `training_seconds` is the time of all epochs, including compilation in the first one; `first_epoch_seconds` is the
+    first epoch alone; `seconds` is the wall time since the model was created, including ranking.
     """
     graph = graph_of(cell.dataset)
     synchronize(device)

@@ -1,4 +1,4 @@
-"""Knowledge-graph embeddings in complex space, with relation parameters shared by conjugation.
+"""Knowledge-graph embeddings in complex space, with relation parameters that are shared by conjugation.
 
     import conjoin
 
@@ -8,7 +8,7 @@
         print(epoch.number, epoch.loss)
     print(conjoin.rank(model, graph, "test").mrr())
 
-Names are imported on first use, so that `import conjoin` is instant.
+Names are imported on first use, so `import conjoin` is fast.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from conjoin.forms.notation import form as form
     from conjoin.graph.graph import Graph as Graph
     from conjoin.io.read_options import ReadOptions as ReadOptions
+    from conjoin.model.ensemble import Ensemble as Ensemble
     from conjoin.model.model import Model as Model
     from conjoin.predict.predictor import Predictor as Predictor
     from conjoin.predict.predictor import open_run as open
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ConjoinError": "errors.ConjoinError",
+    "Ensemble": "model.ensemble.Ensemble",
     "Epoch": "training.loop.Epoch",
     "FORMS": "forms.notation.FORMS",
     "Form": "forms.base.Form",
@@ -61,6 +63,7 @@ _HOME = {
 __all__ = [
     "FORMS",
     "ConjoinError",
+    "Ensemble",
     "Epoch",
     "Form",
     "Graph",

@@ -1,4 +1,4 @@
-"""The error tree. Every message says what is wrong and names the way out."""
+"""The exceptions of this package. Every message says what happened, with the value, and what to do next."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterable
 
 COMPARED = 200
-"""Characters of a word that is compared with known ones, and that a message repeats."""
+"""The most characters of a word that is compared with known names, or repeated in a message."""
 
 
 class ConjoinError(Exception):
-    """The base of all errors of this package: something failed while working on valid input, exit code 1.
+    """The base class of all errors of this package. Exit code 1: something failed although the input was valid.
 
     >>> try:
     ...     raise unknown("form", "5start", ["5star", "complex"])
@@ -23,63 +23,67 @@ class ConjoinError(Exception):
 
 
 class UsageError(ConjoinError):
-    """Wrong use or bad input. The command line exits with 2."""
+    """Wrong use or invalid input. Exit code 2."""
 
     exit_code = 2
 
 
 class FormError(UsageError):
-    """A form, slot, tie or option that does not exist or contradicts itself."""
+    """A form, slot, tie or option does not exist or contradicts itself."""
 
 
 class GraphError(UsageError):
-    """A graph that cannot be read or used: bad lines, missing splits, unknown format."""
+    """A graph cannot be read or used: bad lines, missing splits, unknown format."""
 
 
 class DatasetError(ConjoinError):
-    """A named dataset that cannot be found, downloaded or verified."""
+    """A named dataset cannot be found, downloaded or verified."""
 
 
 class BrokenPlugin(ConjoinError):
-    """Something that another installed package adds, and that cannot be used."""
+    """A form, reader or dataset of another installed package cannot be used."""
 
 
 class UnknownName(UsageError):
-    """A name (entity, relation, dataset, form, option) that is not known."""
+    """A name (entity, relation, dataset, form, option) does not exist."""
 
 
 class RunError(UsageError):
-    """A run folder that is missing, damaged, locked or belongs to other settings."""
+    """A run folder is missing, damaged, locked or belongs to other settings."""
+
+
+class NewerFormat(RunError):
+    """A file of a run that a newer version of this package has written, in a format this version cannot read."""
 
 
 class Diverged(ConjoinError):
-    """Training or ranking met a number that is not finite."""
+    """Training or ranking produced a number that is not finite."""
 
 
 class ProcessLost(ConjoinError):
-    """One of several processes that work together has died."""
+    """One of several processes of a run has ended unexpectedly."""
 
 
 class StorageError(ConjoinError):
-    """A disk that is full, read-only or gone. What was on it before is intact."""
+    """A disk is full, read-only or missing. Files that were on it before are intact."""
 
 
 class Stopped(ConjoinError):
-    """Work was asked to stop and did so between two steps. It goes on where it stopped."""
+    """Work was interrupted between two steps, on request. It can be resumed."""
 
 
 class NotInstalled(UsageError):
-    """A package that only some users need is missing."""
+    """An optional package is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs the package {package}: pip install 'conjoin[{extra}]'")
 
 
 def did_you_mean(word: str, choices: Iterable[str], *, shown: int = 3) -> str:
-    """The closest of `choices` as a sentence to append to a message, or nothing when none is close.
+    """A sentence with the closest of `choices`, to append to a message; empty if none is close.
 
-    Choices that end like the word come first: `depends` may stand for http://example.org/depends. Words and choices of
-    more than 200 characters are left out: comparing two of them takes the product of their lengths.
+    Choices that end with the word come first: `depends` may mean http://example.org/depends. Words and choices of more
+    than 200 characters are ignored, because comparing two of them takes the product of their lengths.
     """
     folded: dict[str, str] = {}
     for choice in choices if len(word) <= COMPARED else ():
@@ -94,12 +98,12 @@ def did_you_mean(word: str, choices: Iterable[str], *, shown: int = 3) -> str:
 def unknown(
     kind: str, word: str, choices: Iterable[str], *, way_out: str = "", if_none_is_close: str = ""
 ) -> UnknownName:
-    """The error for a name that is not among `choices`, with suggestions and the way out."""
-    meant = did_you_mean(word, choices) or f" {if_none_is_close}".rstrip()
-    told = word if len(word) <= COMPARED else word[:COMPARED] + "…"
-    return UnknownName(f"unknown {kind} {told!r}.{meant} {way_out}".rstrip())
+    """The error for a name that is not among `choices`, with suggestions and advice (`way_out`)."""
+    suggestion = did_you_mean(word, choices) or f" {if_none_is_close}".rstrip()
+    shown = word if len(word) <= COMPARED else word[:COMPARED] + "…"
+    return UnknownName(f"unknown {kind} {shown!r}.{suggestion} {way_out}".rstrip())
 
 
 def quoted(text: str, *, limit: int = 60) -> str:
-    """Foreign text for a message: quoted, escaped and not too long."""
+    """Text from a file or user for a message: quoted, escaped and cut at `limit` characters."""
     return repr(text if len(text) <= limit else text[:limit] + "…")

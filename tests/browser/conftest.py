@@ -1,4 +1,4 @@
-"""A served atlas and a Chromium that can reach nothing else."""
+"""Fixtures: a service with runs on the atlas, and a Chromium that can reach only this service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from tests.browser.seen import PATIENCE
+from tests.browser.page_helpers import PATIENCE
 
 from conjoin.runtime.atomic_files import write_sealed
 
@@ -35,7 +35,7 @@ FLAGS = (
     "--enable-unsafe-swiftshader",
 )
 FORMS = {"complex": 6, "complex-conj": 1, "5star": 1}
-"""What is trained and served, and for how many epochs."""
+"""The forms that are trained and served, with their epochs."""
 REPORT = {
     "study": "tiny",
     "title": "A tiny study",
@@ -122,7 +122,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def missing(reason: str) -> NoReturn:
-    """In CI the explorer must be driven; elsewhere its absence is said."""
+    """Fail in CI, skip elsewhere."""
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
@@ -131,13 +131,13 @@ def missing(reason: str) -> NoReturn:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if not PAGE.is_file():
-        missing("the explorer page is not built: make page")
+        missing("The explorer page is not built. Run `make page`.")
     if not CHROMIUM.is_file():
-        missing(f"no Chromium at {CHROMIUM}: install it, or name it in CONJOIN_CHROMIUM")
+        missing(f"No Chromium at {CHROMIUM}. Install it, or set CONJOIN_CHROMIUM.")
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
-        missing("the Python package playwright is not installed")
+        missing("The Python package playwright is not installed.")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         yield browser
@@ -146,7 +146,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def runs(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three small runs on the atlas, the first calibrated, and a study's report. After the browser: it may skip."""
+    """Three small runs on the atlas, the first calibrated, and a study report. Needs `browser` first: it may skip."""
     import conjoin
 
     root = tmp_path_factory.mktemp("explorer")
@@ -182,12 +182,12 @@ def service(runs: Path) -> Iterator[str]:
 
 @dataclass
 class Visit:
-    """One reader: a page, what it complained about, and what it wanted from elsewhere."""
+    """One page with its console errors and its requests to other addresses."""
 
     page: Page
     service: str
     expected: str = ""
-    """A part of those complaints of Chromium that a test provokes; they may come late."""
+    """Part of the console errors that a test provokes; they may arrive late."""
     complaints: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
 
@@ -198,7 +198,7 @@ class Visit:
 
 @pytest.fixture
 def visit(browser: Browser, service: str, request: pytest.FixtureRequest) -> Iterator[Visit]:
-    """A fresh context; a test may say by an indirect parameter how wide and how dark."""
+    """A fresh browser context. A test may set viewport and colour scheme with an indirect parameter."""
     settings = getattr(request, "param", {})
     context: BrowserContext = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **settings})
     context.set_default_timeout(PATIENCE)

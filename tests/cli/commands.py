@@ -1,4 +1,4 @@
-"""The command line, called in this process or as a process of its own, and a little graph with names and labels."""
+"""Run the command line in this process or in a new one; check what it refuses; a small graph with names and labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TINY = ("--rank", "4", "--epochs", "3", "--batch", "16")
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command left behind."""
+    """The exit code and the two output streams of a finished command."""
 
     code: int
     out: str
@@ -30,7 +30,7 @@ class Ran:
 
     @property
     def json(self) -> Any:
-        """The one JSON object on standard output; anything beside it is an error."""
+        """The one JSON object on standard output. Any other output fails the test."""
         assert self.code == 0, self.err
         assert self.out.count("\n") == 1, self.out
         value = json.loads(self.out, parse_constant=_refuse)
@@ -56,16 +56,25 @@ def conjoin(*words: object) -> Ran:
 
 
 def command(*words: object) -> list[str]:
-    """The program as a process of its own."""
+    """The words that start the program as a new process."""
     return [sys.executable, "-m", "conjoin", *map(str, words)]
 
 
 def spawn(*words: object, **environment: str) -> Ran:
-    """Run the program as a process of its own, to its end."""
+    """Run the program as a new process, to its end."""
     done = subprocess.run(
         command(*words), check=False, capture_output=True, timeout=120, env={**os.environ, **environment}
     )
     return Ran(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+def assert_refused(ran: Ran, *values: object, code: int = 2) -> None:
+    """The command exited with `code`, printed no result, and its error message contains every value."""
+    assert (ran.code, ran.out) == (code, ""), ran
+    assert "error: " in ran.err.casefold(), ran.err
+    assert "Traceback" not in ran.err
+    absent = [value for value in map(str, values) if value not in ran.err]
+    assert not absent, f"{absent} not in {ran.err}"
 
 
 def little_graph(folder: Path) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.commands import LANDS, TINY, conjoin, little_graph, write_lines
+from tests.cli.commands import LANDS, TINY, assert_refused, conjoin, little_graph, write_lines
 
 import conjoin as library
 
@@ -93,7 +93,7 @@ def test_two_runs_beside_each_other(trained: Path, tmp_path: Path) -> None:
         "questions": [report],
         "skipped": [],
     }
-    assert "leave out --explain" in conjoin(*words, "--explain").err
+    assert_refused(conjoin(*words, "--explain"), "--explain", "--compare")
 
 
 def test_why(trained: Path) -> None:
@@ -101,10 +101,11 @@ def test_why(trained: Path) -> None:
     reasons = conjoin(*words, "--json").json["explanations"]
     assert 0 < len(reasons) <= 3
     assert all(reason["head"] == "Q0" and reason["relation"] == "P1" for reason in reasons)
-    assert "Why France borders" in conjoin(*words).out
-    assert "all of these are known" not in conjoin(*words).err
+    shown = conjoin(*words)
+    assert reasons[0]["label"] in shown.out
+    assert "conjoin explain" not in shown.err
     known = conjoin("ask", trained, "France", "borders", "--candidate", "Spain", "--explain")
-    assert "all of these are known; conjoin explain says why" in known.err
+    assert "conjoin explain" in known.err
 
 
 def test_names_are_found(trained: Path) -> None:
@@ -115,33 +116,31 @@ def test_names_are_found(trained: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "values"),
     [
-        (["Frnace", "borders", "?"], "unknown entity 'Frnace'. Did you mean France?"),
-        (["Atlantis?", "borders"], "unknown entity 'Atlantis?'. `conjoin find RUN 'Atlantis?'` finds"),
-        (["--", "-x", "borders"], "unknown entity '-x'. `conjoin find RUN -- -x` finds"),
-        (["France", "loves"], "unknown relation 'loves'. There are borders, "),
-        (["France", "brders"], "unknown relation 'brders'. Did you mean borders?"),
-        (["?", "borders", "?"], "exactly one unknown, this one has 2"),
-        (["France", "borders", "Spain"], "this is a whole fact, without '?': conjoin score RUN"),
-        (["France"], "a question has three parts, one of them '?'"),
-        ([], "give one question"),
-        (["France", "borders", "-k", "0"], "k = 0 is too small"),
-        (["--file", "nowhere.tsv"], "nowhere.tsv: there is no such file"),
-        (["France", "borders", "--file", "q.tsv"], "give one question"),
-        (["France", "borders", "--weights", "bset"], "Did you mean best?"),
-        (["France", "borders", "--candidate", "Spian"], "unknown entity 'Spian'. Did you mean Spain?"),
-        (["France", "borders", "--candidate", "Spain", "--type", "*", "P1", "?"], "--candidate names or a --type"),
-        (["France", "borders", "--type", "France", "P1", "Spain"], "a type has one '?'"),
-        (["France", "borders", "--type", "?", "P2", "Spain"], "no training fact is like ? P2 Spain"),
-        (["France", "borders", "--min-probability", "0.5"], "have no probability yet: conjoin calibrate"),
-        (["France", "borders", "--compare", "nowhere"], "there is no run folder nowhere"),
+        (["Frnace", "borders", "?"], ["'Frnace'", "France"]),
+        (["Atlantis?", "borders"], ["'Atlantis?'", "conjoin find RUN 'Atlantis?'"]),
+        (["--", "-x", "borders"], ["'-x'", "conjoin find RUN -- -x"]),
+        (["France", "loves"], ["'loves'", "borders"]),
+        (["France", "brders"], ["'brders'", "borders"]),
+        (["?", "borders", "?"], ["2"]),
+        (["France", "borders", "Spain"], ["France borders Spain", "conjoin score"]),
+        (["France"], ["conjoin ask RUN France"]),
+        ([], ["--file", "conjoin ask RUN"]),
+        (["France", "borders", "-k", "0"], ["0"]),
+        (["--file", "nowhere.tsv"], ["nowhere.tsv"]),
+        (["France", "borders", "--file", "q.tsv"], ["--file"]),
+        (["France", "borders", "--weights", "bset"], ["'bset'", "best"]),
+        (["France", "borders", "--candidate", "Spian"], ["'Spian'", "Spain"]),
+        (["France", "borders", "--candidate", "Spain", "--type", "*", "P1", "?"], ["--candidate", "--type"]),
+        (["France", "borders", "--type", "France", "P1", "Spain"], ["'?'"]),
+        (["France", "borders", "--type", "?", "P2", "Spain"], ["? P2 Spain"]),
+        (["France", "borders", "--min-probability", "0.5"], ["conjoin calibrate"]),
+        (["France", "borders", "--compare", "nowhere"], ["nowhere"]),
     ],
 )
-def test_questions_asked_wrongly(trained: Path, words: list[str], message: str) -> None:
-    ran = conjoin("ask", "--json", trained, *words)
-    assert (ran.code, ran.out) == (2, "")
-    assert message in ran.err
+def test_wrong_question_is_refused(trained: Path, words: list[str], values: list[str]) -> None:
+    assert_refused(conjoin("ask", "--json", trained, *words), *values)
 
 
 def test_the_score_of_one_fact(trained: Path) -> None:
@@ -149,10 +148,8 @@ def test_the_score_of_one_fact(trained: Path) -> None:
     assert scored.code == 0, scored.err
     [line] = scored.json["scores"]
     assert line["label"] == "France borders Spain"
-    misspelt = conjoin("score", trained, "France", "borders", "Spian")
-    assert (misspelt.code, "Did you mean Spain" in misspelt.err) == (2, True)
-    two = conjoin("score", trained, "France", "borders")
-    assert (two.code, "HEAD RELATION TAIL" in two.err) == (2, True)
+    assert_refused(conjoin("score", trained, "France", "borders", "Spian"), "'Spian'", "Spain")
+    assert_refused(conjoin("score", trained, "France", "borders"), "France borders", "HEAD RELATION TAIL")
 
 
 def test_scores_of_given_facts(trained: Path, tmp_path: Path) -> None:
@@ -174,34 +171,32 @@ def test_scoring_reads_any_format_and_reports_bad_lines(trained: Path, tmp_path:
     file = tmp_path / "f.csv"
     file.write_text("object;when;subject;verb\nSpain;1;France;borders\n\nSpain;2\n", encoding="utf-8")
     words = ("score", trained, file, "--columns", "subject,verb,object", "--delimiter", ";")
-    stopped = conjoin(*words)
-    assert stopped.code == 2
-    assert "f.csv:4: wrong number of columns" in stopped.err
+    assert_refused(conjoin(*words), "f.csv:4: ")
     skipped = conjoin(*words, "--on-error", "skip", "--json")
     assert len(skipped.json["scores"]) == 1
-    assert "f.csv: 1 bad lines skipped (wrong number of columns 1)" in skipped.err
+    assert "f.csv: 1 " in skipped.err
+    assert "f.csv:4: " in skipped.err
 
 
-def test_what_was_never_trained_is_said(tmp_path: Path) -> None:
+def test_names_without_training_facts_are_reported(tmp_path: Path) -> None:
     folder = tmp_path / "own"
     write_lines(folder / "train.tsv", [(f"e{i}", "r", f"e{(i + 1) % 6}") for i in range(6)])
     write_lines(folder / "test.tsv", [("e1", "rNEW", "e2"), ("e1", "r", "eNEW")])
     trained = conjoin("train", folder, *TINY, "-o", tmp_path / "run")
-    assert "own: 2 names, 1 of them relations, occur in no training fact" in trained.err
+    assert "own: 2 " in trained.err
     asked = conjoin("ask", tmp_path / "run", "e1", "rNEW", "?", "-k", 7, "--json")
     assert asked.json["untrained"] == ["rNEW", "eNEW"]
-    said = "as no training fact has them"
-    assert f"2 names in question and answers, {said}: rNEW, eNEW" in asked.err
+    assert "rNEW, eNEW" in asked.err
     plain = conjoin("ask", tmp_path / "run", "e1", "r", "?", "--candidate", "e2", "--json")
     assert (plain.json["untrained"], plain.err) == ([], "")
-    assert f"1 name in question and answers, {said}: rNEW" in conjoin("ask", tmp_path / "run", "e1", "?", "e2").err
+    assert "rNEW" in conjoin("ask", tmp_path / "run", "e1", "?", "e2").err
     facts = write_lines(tmp_path / "f.tsv", [("e1", "r", "e2"), ("eNEW", "r", "e2")])
     scored = conjoin("score", tmp_path / "run", facts, "--json")
-    assert f"1 name in these facts, {said}: eNEW" in scored.err
+    assert "eNEW" in scored.err
     assert scored.json["untrained"] == ["eNEW"]
     compared = conjoin("ask", tmp_path / "run", "e1", "rNEW", "?", "--compare", tmp_path / "run", "-k", 7, "--json")
     assert compared.json["untrained"] == ["eNEW", "rNEW"]
-    assert f"2 names in question and answers, {said}" in compared.err
+    assert "eNEW" in compared.err
 
 
 def test_answers_with_one_label_are_told_apart(tmp_path: Path) -> None:
@@ -215,7 +210,7 @@ def test_answers_with_one_label_are_told_apart(tmp_path: Path) -> None:
     alone = conjoin("ask", tmp_path / "run", "Land (Q1)", "borders", "?", "-k", 99, "--json").json["answers"]
     assert {answer["label"] for answer in alone if answer["known"]} == {"Land (Q0)", "Portugal"}
     assert {(answer["entity"], answer["label"]) for answer in alone} >= {("Q0", "Land (Q0)"), ("Q3", "Q3")}
-    assert "2 have that label: use one of the names Q0, Q1" in conjoin("ask", tmp_path / "run", "Land", "P1", "?").err
+    assert_refused(conjoin("ask", tmp_path / "run", "Land", "P1", "?"), "Land", "Q0, Q1")
     assert "Land (Q" in conjoin("mine", tmp_path / "run", "-n", 99).out
     assert "Land (Q0)" in conjoin("explain", tmp_path / "run", "Q0", "borders", "Q2").out
     conjoin("export", tmp_path / "run", "-o", tmp_path / "tables", "--format", "parquet")
@@ -233,44 +228,41 @@ UNKNOWN = [
 def test_unknown_names_are_counted_with_their_places(trained: Path, tmp_path: Path) -> None:
     facts = write_lines(tmp_path / "c.tsv", UNKNOWN)
     stopped = conjoin("score", trained, facts)
-    assert (stopped.code, stopped.out) == (2, "")
-    assert f"{facts}: 3 of 4 facts cannot be used: 3 unknown in all." in stopped.err
-    assert f"{facts}:2: unknown entity 'Frence'. Did you mean France?" in stopped.err
-    assert f"{facts}:2: unknown entity 'nobody'." in stopped.err
-    assert f"{facts}:3: unknown relation 'touches'." in stopped.err
-    assert "--on-error skip" in stopped.err
+    assert_refused(stopped, f"{facts}: 3 of 4", "France", "--on-error skip")
+    for line, expected in {2: ["'Frence'", "'nobody'"], 3: ["'touches'"]}.items():
+        parts = stopped.err.split(f"{facts}:{line}: ")[1:]
+        assert len(parts) == len(expected)
+        assert all(name in part for name, part in zip(expected, parts, strict=True))
     skipped = conjoin("score", trained, facts, "--on-error", "skip", "--json")
     assert len(skipped.json["scores"]) == 1
-    assert skipped.json["skipped"] == [
-        f"{facts}:2: unknown entity 'Frence', unknown entity 'nobody'",
-        f"{facts}:3: unknown relation 'touches'",
-        f"{facts}:4: unknown entity 'Frence'",
-    ]
-    assert f"{facts}: skipped 3 of 4 facts" in skipped.err
+    names = [("'Frence'", "'nobody'"), ("'touches'",), ("'Frence'",)]
+    for line, (reason, bad) in enumerate(zip(skipped.json["skipped"], names, strict=True), start=2):
+        assert reason.startswith(f"{facts}:{line}: ")
+        assert all(name in reason for name in bad)
+    assert f"{facts}: " in skipped.err
+    assert "3 of 4" in skipped.err
     hopeless = conjoin("score", trained, write_lines(tmp_path / "d.tsv", [UNKNOWN[2]]), "--on-error", "skip")
-    assert hopeless.code == 2
+    assert_refused(hopeless, "'touches'")
     assert "--on-error" not in hopeless.err
-    assert (
-        "d.tsv:1: unknown entity '?'"
-        in conjoin("score", trained, write_lines(tmp_path / "d.tsv", [("France", "borders", "?")])).err
-    )
+    open_question = write_lines(tmp_path / "d.tsv", [("France", "borders", "?")])
+    assert_refused(conjoin("score", trained, open_question), "d.tsv:1: ", "'?'")
 
 
 def test_questions_of_a_file_that_cannot_be_asked(trained: Path, tmp_path: Path) -> None:
     questions = [("France", "borders", "?"), ("?", "borders", "nobody"), ("?", "borders", "?")]
     file = tmp_path / "q.csv"
     file.write_text("\n".join(",".join(question) for question in questions), encoding="utf-8")
-    assert "q.csv:3: not exactly one '?'" in conjoin("ask", trained, "--file", file).err
+    assert_refused(conjoin("ask", trained, "--file", file), "q.csv:3: ", "? borders ?")
     skipped = conjoin("ask", trained, "--file", file, "--on-error", "skip", "--json")
     assert [report["question"]["head"] for report in skipped.json["questions"]] == ["France"]
-    assert skipped.json["skipped"] == [
-        f"{file}:3: not exactly one '?': ? borders ?",
-        f"{file}:2: unknown entity 'nobody'",
-    ]
+    unasked, unknown = skipped.json["skipped"]
+    assert unasked.startswith(f"{file}:3: ")
+    assert unasked.endswith("? borders ?")
+    assert unknown.startswith(f"{file}:2: ")
+    assert "'nobody'" in unknown
     write_lines(file, [["tail,head,relation"], ["?,France,borders"], ["France,nobody,?"]])
     stopped = conjoin("ask", trained, "--file", file)
-    assert "q.csv:3: unknown entity 'nobody'" in stopped.err
-    assert "line 1 read as a header" in stopped.err
+    assert_refused(stopped, "q.csv:3: ", "'nobody'", "line 1")
 
 
 def test_similar(trained: Path) -> None:
@@ -280,10 +272,10 @@ def test_similar(trained: Path) -> None:
     assert {"entity", "label", "score", "linked"} == set(report["similar"][0])
     assert [line["linked"] for line in report["similar"]] == [a.known for a in library.open(trained).similar("Q0", 2)]
     table = conjoin("similar", trained, "Q0", "-k", 15).out
-    assert "similar to Q0" in table
+    assert "Q0" in table
     assert "Spain" in table
     assert conjoin("similar", trained, "Frnace").code == 2
-    assert "at least one" in conjoin("similar", trained, "France", "-k", 0).err
+    assert_refused(conjoin("similar", trained, "France", "-k", 0), "0")
 
 
 @pytest.mark.parametrize(
@@ -315,6 +307,6 @@ def test_every_verb_opens_a_bundle(trained: Path, tmp_path: Path) -> None:
 
 
 def test_export_used_wrongly(trained: Path, tmp_path: Path) -> None:
-    assert "Did you mean parquet?" in conjoin("export", trained, "-o", tmp_path, "--format", "parqet").err
-    assert "is the run itself" in conjoin("export", trained, "-o", trained).err
+    assert_refused(conjoin("export", trained, "-o", tmp_path, "--format", "parqet"), "'parqet'", "parquet")
+    assert_refused(conjoin("export", trained, "-o", trained), trained)
     assert conjoin("export", trained).code == 2

@@ -36,7 +36,7 @@ def test_the_demonstration(tmp_path: Path) -> None:
     assert report["runs"]["5star"]["relation_bytes"] == 2 * report["runs"]["5star-conj"]["relation_bytes"]
 
 
-def test_the_settings_are_those_that_are_documented() -> None:
+def test_the_settings_are_as_documented() -> None:
     assert demo.FORMS == ("complex", "complex-conj", "5star", "5star-conj")
     assert demo.RANK % 2 == 0
     assert all([head, relation, tail].count("?") == 1 for head, relation, tail in demo.QUESTIONS)

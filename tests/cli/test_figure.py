@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.cli.commands import TINY, conjoin
+from tests.cli.commands import TINY, assert_refused, conjoin
 from tests.report.fabricated import finished, ranks_of, tiny
 
 
@@ -45,20 +45,18 @@ def test_one_file_one_coordinate_one_entity(runs: Path, tmp_path: Path) -> None:
     words = ("--relation", "P2", "--coordinate", 2, "--entity", "Italy", "--iterates", 2, "--reverse", "-o", out)
     ran = conjoin("figure", "sphere", runs / "5star", *words)
     assert ran.code == 0, ran.err
-    assert "has capital, reversed, coordinate 2, around Italy" in ran.out
+    assert all(word in ran.out for word in ("has capital", "coordinate 2", "Italy"))
     assert list(tmp_path.iterdir()) == [out]
 
 
 def test_a_phase_run_says_so_and_offers_the_other_reading(runs: Path, tmp_path: Path) -> None:
     words = ("figure", "sphere", runs / "phase", "--relation", "borders", "-o", tmp_path / "a.svg")
     refused = conjoin(*words)
-    assert refused.code == 2
-    assert "not a Möbius map" in refused.err
-    assert "--as-mobius" in refused.err
+    assert_refused(refused, "phase", "--as-mobius")
     assert not list(tmp_path.iterdir())
     drawn = conjoin(*words, "--as-mobius")
     assert drawn.code == 0, drawn.err
-    assert "another function" in drawn.err
+    assert "phase" in drawn.err
 
 
 def test_the_plane_of_a_tie(runs: Path, tmp_path: Path) -> None:
@@ -73,28 +71,25 @@ def test_the_plane_of_a_tie(runs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("words", "value"),
     [
-        (("sphere", "5star", "--relation", "bordres"), "Did you mean borders?"),
-        (("sphere", "5star", "--relation", "borders", "--entity", "Frnace"), "Did you mean France?"),
-        (("sphere", "5star", "--relation", "borders", "--coordinate", 9), "0 to 3"),
-        (("sphere", "5star", "--relation", "borders", "--coordinate", 1, "--coordinate", 2), "one for each"),
-        (("sphere", "5star", "--relation", "borders", "-o", "x.gif"), "png, svg, pdf, html"),
-        (("sphere", "nowhere", "--relation", "borders"), "there is no run folder"),
+        (("sphere", "5star", "--relation", "bordres"), "borders"),
+        (("sphere", "5star", "--relation", "borders", "--entity", "Frnace"), "France"),
+        (("sphere", "5star", "--relation", "borders", "--coordinate", 9), "9"),
+        (("sphere", "5star", "--relation", "borders", "--coordinate", 1, "--coordinate", 2), "2"),
+        (("sphere", "5star", "--relation", "borders", "-o", "x.gif"), "png, svg, pdf"),
+        (("sphere", "nowhere", "--relation", "borders"), "nowhere"),
         (("entities", "5star"), "ComplEx"),
-        (("entities", "complex", "-o", "x.html"), "png, svg or pdf"),
-        (("entities", "complex", "--coordinate", 2), "0 to 1"),
+        (("entities", "complex", "-o", "x.html"), "svg"),
+        (("entities", "complex", "--coordinate", 2), "2"),
     ],
 )
-def test_mistakes_are_one_sentence(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...], reason: str
+def test_a_mistake_is_refused_and_leaves_no_file(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...], value: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     verb, run, *rest = words
-    ran = conjoin("figure", verb, runs / str(run), *rest)
-    assert ran.code == 2
-    assert reason in ran.err
-    assert "Traceback" not in ran.err
+    assert_refused(conjoin("figure", verb, runs / str(run), *rest), value)
     assert not list(tmp_path.iterdir())
 
 
@@ -117,23 +112,22 @@ def test_without_a_name_it_is_named_by_the_relation(
 def test_a_plot_for_which_the_finished_runs_are_not_enough_says_what_it_needs(tmp_path: Path) -> None:
     study = tiny(tmp_path)
     finished(tmp_path, study.cell("UMLS", study.rows["complex"], 0), mrr=0.9, ranks=ranks_of([1, 2, 3, 4]))
-    for plot, needed in {"pvalues": "two seeds or more of each", "patterns": "with the same `settings`"}.items():
+    for plot, needed in {"pvalues": "seeds", "patterns": "settings"}.items():
         said = conjoin("figure", plot, study.file, "--root", tmp_path, "-o", tmp_path / "drawn")
-        assert (said.code, needed in said.err) == (2, True), said.err
+        assert_refused(said, study.file, needed)
 
 
-def test_a_plot_of_patterns_says_what_was_not_tested(tmp_path: Path) -> None:
+def test_a_plot_of_patterns_names_untested_pairs(tmp_path: Path) -> None:
     from tests.report.test_pattern_effects import filled, study_of  # skipped without SciPy
 
     study = study_of(tmp_path)
     words = ("figure", "patterns", study.file, "--root", tmp_path, "-o", tmp_path / "drawn")
     nothing = conjoin(*words)
-    assert nothing.code == 2
-    assert "Not tested, for want of runs: own complex; own tied." in nothing.err
+    assert_refused(nothing, "own complex", "own tied")
     filled(study, tmp_path)
     whole = conjoin(*words)
     assert "pattern-effects.svg" in whole.out
-    assert "Not tested" not in whole.err
+    assert "own complex" not in whole.err
     text = study.file.read_text(encoding="utf-8")
     second = text.replace(
         "rows = [",
@@ -143,7 +137,8 @@ def test_a_plot_of_patterns_says_what_was_not_tested(tmp_path: Path) -> None:
     study.file.write_text(second, encoding="utf-8")
     partly = conjoin(*words)
     assert "pattern-effects.svg" in partly.out
-    assert "Not tested, for want of runs: own 5star; own 5star-neg." in partly.err
+    assert "own 5star" in partly.err
+    assert "own complex" not in partly.err
 
 
 @pytest.mark.parametrize("plot", ["curves", "frontier", "pvalues"])
@@ -151,8 +146,7 @@ def test_a_plot_of_a_study_alone(plot: str, tmp_path: Path) -> None:
     study = tiny(tmp_path)
     words = ("figure", plot, study.file, "--root", tmp_path, "-o", tmp_path / "drawn", "--json")
     nothing = conjoin(*words)
-    assert nothing.code == 2
-    assert "give nothing to draw" in nothing.err
+    assert_refused(nothing, study.file)
     assert not (tmp_path / "drawn").exists()
     for row, mrr in {"complex": 0.93, "tied": 0.91}.items():
         for seed in (0, 1):

@@ -1,4 +1,4 @@
-"""A process killed around the moment at which its run is finished, and a run that goes on by other means."""
+"""A process killed while its run finishes, and runs that resume with another thread count."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pathlib import Path
 file = sys.argv.pop(1)
 named = False
 def hook(event, words):
-    # An event comes before what it tells: the next one finds the file in its place.
+    # An audit event comes before its action: at the next event the file is in place.
     global named
     if named and event == "open":  # of the folder, to sync it
         os.kill(os.getpid(), signal.SIGKILL)
@@ -68,7 +68,7 @@ def left(tmp_path: Path, just_finished: RunFolder) -> RunFolder:
     return folder
 
 
-def test_readers_are_not_misled_by_a_checkpoint_of_a_finished_run_and_leave_it(left: RunFolder) -> None:
+def test_readers_ignore_the_checkpoint_of_a_finished_run(left: RunFolder) -> None:
     before = sorted(left.path.rglob("*"))
     assert left.result["epochs"] == 3
     assert open_run(left.path).graph.n_entities
@@ -92,7 +92,7 @@ def half(tmp_path_factory: pytest.TempPathFactory, lands: Path) -> RunFolder:
     return killed(tmp_path_factory.mktemp("half") / "run", lands, "ranks-test.parquet")
 
 
-def test_a_kill_before_the_rename_leaves_a_run_that_goes_on(half: RunFolder, tmp_path: Path, lands: Path) -> None:
+def test_a_run_killed_before_its_result_resumes(half: RunFolder, tmp_path: Path, lands: Path) -> None:
     assert not half.finished
     folder = RunFolder(shutil.copytree(half.path, tmp_path / "run"))
     assert conjoin("train", lands, *TINY, "--device", "cpu", "-o", folder.path, "--resume").code == 0
@@ -115,10 +115,10 @@ def test_a_finished_run_keeps_its_checkpoint_while_another_process_holds_the_loc
     assert not finished.half_done
 
 
-def test_a_result_that_cannot_be_believed_keeps_its_checkpoint(finished: RunFolder) -> None:
+def test_an_invalid_result_keeps_its_checkpoint(finished: RunFolder) -> None:
     write_sealed(finished.result_file, {"files": "none"})
     finished.clear()
-    with pytest.raises(RunError, match="cannot"), finished.locked():
+    with pytest.raises(RunError), finished.locked():
         raise RunError("it cannot be used")
     assert finished.half_done
 
@@ -147,7 +147,7 @@ def threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def test_going_on_with_another_thread_count_is_noted_and_with_the_same_it_is_not(tmp_path: Path) -> None:
+def test_only_another_thread_count_is_noted_on_resume(tmp_path: Path) -> None:
     before, said = torch.get_num_threads(), list[str]()
     whole = execute(RUN, GRAPH, tmp_path / "whole")
     for number, expected in ((before, 0), (before + 1, 1)):
@@ -158,24 +158,23 @@ def test_going_on_with_another_thread_count_is_noted_and_with_the_same_it_is_not
             resumed = execute(RUN, GRAPH, folder, conduct=ExecutionOptions(note=said.append))
         assert len(said) == expected
         assert outcome(resumed)["result"]["epochs"] == outcome(whole)["result"]["epochs"]
-    assert f"threads was {before} and is {before + 1}" in said[0]
+    assert f"{before}" in said[0]
+    assert f"{before + 1}" in said[0]
 
 
 def test_a_library_warns_about_another_thread_count(tmp_path: Path) -> None:
     with pytest.raises(PowerCut):
         execute(RUN, GRAPH, tmp_path / "run", conduct=stopping_after(3))
     before = torch.get_num_threads()
-    with threads(before + 1), pytest.warns(UserWarning, match=f"threads was {before}"):
+    with threads(before + 1), pytest.warns(UserWarning, match=f"threads.*{before + 1}"):
         execute(RUN, GRAPH, tmp_path / "run")
 
 
-def test_the_program_says_on_standard_error_that_the_thread_count_changed(
-    half: RunFolder, lands: Path, tmp_path: Path
-) -> None:
+def test_another_thread_count_is_noted_on_standard_error(half: RunFolder, lands: Path, tmp_path: Path) -> None:
     used = read_sealed(half.settings_file)["environment"]["threads"]
     for number in (used, used + 1):
         copy = shutil.copytree(half.path, tmp_path / str(number))
         with threads(number):
             resumed = conjoin("train", lands, *TINY, "--device", "cpu", "-o", copy, "--resume")
         assert resumed.code == 0, resumed.err
-        assert (f"threads was {used} and is {number}" in resumed.err) is (number != used)
+        assert ("threads" in resumed.err) is (number != used)

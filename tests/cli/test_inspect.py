@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.commands import TINY, conjoin, write_lines
+from tests.cli.commands import TINY, assert_refused, conjoin, write_lines
 
 import conjoin as library
 from conjoin.forms.notation import FORMS
@@ -48,8 +48,8 @@ def test_inspect_prints_the_row_of_the_dataset_table() -> None:
         "examples": 2 * len(graph.train),
     }
     out = conjoin("inspect", "atlas", "--relations", 2).out
-    assert "Leakage: mirrored" in out
-    assert "Most frequent relations (2 of 14)" in out
+    assert "mirrored" in out
+    assert "2 of 14" in out
 
 
 def test_inspect_shows_labels(lands: Path) -> None:
@@ -65,39 +65,36 @@ def test_a_table_with_columns_of_its_own(tmp_path: Path) -> None:
     words = (file, "--columns", "subject,verb,object")
     assert conjoin("inspect", *words, "--json").json["sizes"]["relations"] == 2
     wrong = conjoin("inspect", file, "--columns", "subject,vreb,object")
-    assert wrong.code == 2
-    assert "Did you mean verb?" in wrong.err
+    assert_refused(wrong, "vreb", "verb")
     by_itself = conjoin("inspect", file, "--json")
     assert by_itself.json["sizes"]["relations"] == 2
-    assert "head, relation and tail are the columns 'subject', 'verb', 'object'" in by_itself.err
+    assert "'subject', 'verb', 'object'" in by_itself.err
     bad = conjoin("inspect", file, "--no-header")
-    assert bad.code == 2
-    assert "people.csv:1: wrong number of columns" in bad.err
+    assert_refused(bad, "people.csv:1: ")
     assert conjoin("train", *words, *TINY, "-o", tmp_path / "run").code == 0
     assert "Smith, 3" in conjoin("ask", tmp_path / "run", "Bob", "knows", "-k", 99).out
 
 
-def test_inspect_tells_what_a_file_was_taken_for(tmp_path: Path) -> None:
+def test_inspect_reports_how_each_file_was_read(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text(CSV.replace(",", ";"), encoding="utf-8")
     (tmp_path / "own").mkdir()
     write_lines(tmp_path / "own" / "train.txt", [("a", "r", "b"), ("b", "r", "c")])
     pq.write_table(pa.table({"to": ["a"], "from": ["b"], "type": ["r"]}), tmp_path / "own" / "test.parquet")
     (tmp_path / "rdf.nt").write_text("<http://a> <http://r> <http://b> .\n", encoding="utf-8")
-    roles = "head, relation and tail are the columns"
-    expected = {
-        ("people.csv", "--delimiter", ";"): [
-            f"people.csv: read as CSV, separator ';'; {roles} 'subject', 'verb', 'object'"
-        ],
+    expected: dict[tuple[str, ...], list[tuple[str, ...]]] = {
+        ("people.csv", "--delimiter", ";"): [("people.csv", "CSV", "';'", "'subject', 'verb', 'object'")],
         ("own",): [
-            f"own/train.txt: read as TSV, separator '\\t'; {roles} 0, 1, 2",
-            f"own/test.parquet: read as Parquet; {roles} 'from', 'type', 'to'",
+            ("own/train.txt", "TSV", "'\\t'", "0, 1, 2"),
+            ("own/test.parquet", "Parquet", "'from', 'type', 'to'"),
         ],
-        ("rdf.nt",): ["rdf.nt: read as N-Triples"],
+        ("rdf.nt",): [("rdf.nt", "N-Triples")],
     }
-    for (name, *options), sentences in expected.items():
-        told = [f"{tmp_path}/{sentence}" for sentence in sentences]
-        assert conjoin("inspect", tmp_path / name, *options, "--json").json["read_as"] == told
-        assert conjoin("inspect", tmp_path / name, *options).out.splitlines()[: len(told)] == told
+    for (name, *options), files in expected.items():
+        read_as = conjoin("inspect", tmp_path / name, *options, "--json").json["read_as"]
+        for line, (file, *values) in zip(read_as, files, strict=True):
+            assert line.startswith(f"{tmp_path}/{file}: ")
+            assert all(value in line for value in values), line
+        assert conjoin("inspect", tmp_path / name, *options).out.splitlines()[: len(read_as)] == read_as
     assert conjoin("inspect", "atlas", "--json").json["read_as"] == []
 
 
@@ -111,20 +108,17 @@ def test_split_is_stored_and_never_changes(tmp_path: Path) -> None:
     for name in ("train.txt", "valid.txt", "test.txt"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     again = conjoin(*words, "-o", tmp_path / "a")
-    assert again.code == 2
-    assert "--overwrite" in again.err
+    assert_refused(again, tmp_path / "a", "--overwrite")
     assert conjoin(*words, "-o", tmp_path / "a", "--overwrite").code == 0
-    assert "is not a size" in conjoin("split", file, "-o", tmp_path / "c", "--valid", "lots").err
+    assert_refused(conjoin("split", file, "-o", tmp_path / "c", "--valid", "lots"), "lots")
 
 
 def test_bad_lines_stop_or_are_counted(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "facts.tsv", [("a", "r", "b"), ("only", "two"), ("b", "r", "a")])
-    stopped = conjoin("inspect", file)
-    assert stopped.code == 2
-    assert "facts.tsv:2: wrong number of columns" in stopped.err
+    assert_refused(conjoin("inspect", file), "facts.tsv:2: ")
     skipped = conjoin("inspect", file, "--on-error", "skip", "--json")
     assert sum(skipped.json["sizes"][split] for split in ("train", "valid", "test")) == 2
-    assert "1" in skipped.err
+    assert "facts.tsv:2: " in skipped.err
 
 
 def test_labels_from_a_file(tmp_path: Path) -> None:
@@ -141,7 +135,7 @@ def test_forms(rank: int) -> None:
     assert [form["name"] for form in listed["forms"]] == list(FORMS)
     for form in listed["forms"]:
         assert form["form"] == str(FORMS[form["name"]])
-        assert form["parameters_per_relation"] == FORMS[form["name"]].reals(rank)
+        assert form["parameters_per_relation"] == FORMS[form["name"]].relation_width(rank)
     table = conjoin("forms", "--rank", rank).out
     assert all(name in table for name in FORMS)
     assert "FiveStar(c=-conj(b), d=conj(a))" in table
@@ -154,15 +148,13 @@ def test_every_bad_line_is_listed_with_place_and_reason(tmp_path: Path) -> None:
     file.write_text("\n".join([*good, *bad]), encoding="utf-8")
     words = (file, "--on-error", "skip")
     listed = conjoin("inspect", *words, "--json").json["bad_lines"]
-    assert [line.split(": ")[:2] for line in listed[:3]] == [
-        [f"{file}:64", "wrong number of columns"],
-        [f"{file}:65", "empty name"],
-        [f"{file}:66", "NUL byte"],
-    ]
+    places, reasons = zip(*(line.split(": ")[:2] for line in listed[:3]), strict=True)
+    assert places == (f"{file}:64", f"{file}:65", f"{file}:66")
+    assert len(set(reasons)) == 3
     assert len(listed) == 30
     said = conjoin("inspect", *words).err
     assert [line in said for line in listed] == [True] * 5 + [False] * 25
-    assert "30 of these lines (bad_lines)" in said
+    assert "bad_lines" in said
     conjoin("train", *words, *TINY, "-o", tmp_path / "run")
     assert json.loads((tmp_path / "run/graph/graph.json").read_text(encoding="utf-8"))["bad_lines"] == listed
     assert conjoin("ingest", *words, "-o", tmp_path / "stored", "--threads", "1").code == 0

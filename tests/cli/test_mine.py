@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.commands import TINY, conjoin, write_lines
+from tests.cli.commands import TINY, assert_refused, conjoin, write_lines
 
 import conjoin as library
 from conjoin.cli.mine import worth
@@ -32,8 +32,7 @@ def test_the_json_of_explain(trained: Path) -> None:
 def test_explain_as_tables(trained: Path) -> None:
     ran = conjoin("explain", trained, "France", "borders", "Spain")
     assert ran.code == 0, ran.err
-    assert "France borders Spain  (a training fact itself)" in ran.out
-    assert "supported by" in ran.out
+    assert "France borders Spain" in ran.out
     assert "Spain borders France" in ran.out
     assert "%" in ran.out
 
@@ -53,35 +52,34 @@ def test_mine_as_a_table(trained: Path) -> None:
     assert ran.code == 0, ran.err
     facts = list(mine(library.open(trained), n=3))
     assert all(fact.label in ran.out for fact in facts)
-    assert f"is not known: conjoin calibrate {trained} rehearses it" in ran.err
+    assert f"conjoin calibrate {trained}" in ran.err
 
 
-def test_a_run_without_held_out_facts_is_not_sent_to_calibrate(trained: Path) -> None:
+def test_mine_does_not_advise_calibrate_without_validation_facts(trained: Path) -> None:
     predictor = library.open(trained)
     bare = Predictor(predictor.model, replace(predictor.graph, valid=predictor.graph.valid[:0]))
     told = worth(trained, bare, list(mine(bare, n=1)))
-    assert "no fact was held out to rehearse with" in told
+    assert "conjoin split" in told
     assert "conjoin calibrate" not in told
 
 
-def test_valid_facts_of_relations_that_train_lacks_are_no_rehearsal() -> None:
+def test_mine_does_not_advise_calibrate_if_valid_shares_no_relation_with_train() -> None:
     graph = library.Graph.from_triples([(f"a{i}", "r", f"a{(i + 1) % 9}") for i in range(9)], [("a1", "s", "a2")])
     predictor = Predictor(library.Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
     assert fit_mined(predictor, 50) == (None, {}), "calibrate cannot help"
     told = worth(Path("run"), predictor, list(mine(predictor, n=1)))
-    assert "valid has no fact of a relation that train has" in told
-    assert "conjoin split FOLDER -o OTHER" in told
+    assert "conjoin split" in told
     assert "conjoin calibrate" not in told
 
 
 @pytest.mark.parametrize(
     ("probability", "words"),
-    [(0.212, "About 0.4 of 2 facts"), (0.01, "Fewer than 0.1 of 2 facts"), (6.0, "About 12 of 2 facts")],
+    [(0.212, "0.4 of 2 "), (0.01, "0.1 of 2 "), (6.0, "12 of 2 ")],
 )
-def test_what_facts_are_worth_is_told_of_the_rehearsal(trained: Path, probability: float, words: str) -> None:
+def test_mine_sums_the_probabilities_of_its_facts(trained: Path, probability: float, words: str) -> None:
     predictor = library.open(trained)
     facts = [replace(fact, probability=probability) for fact in mine(predictor, n=2)]
-    assert worth(trained, predictor, facts).startswith(f"{words} as plausible as these were right")
+    assert words in worth(trained, predictor, facts)
 
 
 def test_mine_to_a_file(trained: Path, tmp_path: Path) -> None:
@@ -91,13 +89,14 @@ def test_mine_to_a_file(trained: Path, tmp_path: Path) -> None:
     assert pq.read_table(file).num_rows == 5
     said = conjoin("mine", trained, "-n", 5, "--out", tmp_path / "facts.csv")
     assert (said.code, said.out) == (0, "")
-    assert "5 facts in" in said.err
+    assert "5 " in said.err
+    assert "facts.csv" in said.err
     assert (tmp_path / "facts.csv").read_text().startswith("rank,head,relation,tail,")
 
 
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on a graph whose names are formulas, and sequences that steer a terminal."""
+    """A run on a graph whose names are spreadsheet formulas and terminal control sequences."""
     folder = tmp_path_factory.mktemp("hostile")
     names = ["=1+1", "＝cmd|' /C calc'!A0", "\x1b[31mred", "\x9b2J", "\u202eevil", "plain", "@SUM(A1)", "b;=1"]
     facts = [(names[i], "-r", names[(i + step) % len(names)]) for i in range(len(names)) for step in (1, 2, 3)]
@@ -123,20 +122,20 @@ def test_formulas_are_written_as_they_are_unless_for_spreadsheets(hostile: Path,
     assert not [cell for cell in cells if cell[:1] in "=+-@＝" or not cell.isprintable()]
 
 
-def test_nothing_is_said_of_formulas_where_there_are_none(trained: Path, tmp_path: Path) -> None:
+def test_mine_without_formulas_does_not_warn(trained: Path, tmp_path: Path) -> None:
     assert "spreadsheet" not in conjoin("mine", trained, "-n", 5, "--out", tmp_path / "facts.csv").err
-    assert conjoin("mine", trained, "--for-spreadsheets").code == 2
-    assert conjoin("mine", trained, "--out", tmp_path / "a.parquet", "--for-spreadsheets").code == 2
+    assert_refused(conjoin("mine", trained, "--for-spreadsheets"), "--for-spreadsheets", "--out")
+    assert_refused(conjoin("mine", trained, "--out", tmp_path / "a.parquet", "--for-spreadsheets"), "a.parquet")
 
 
-def test_scores_are_for_spreadsheets_too(hostile: Path) -> None:
+def test_scores_are_written_for_spreadsheets(hostile: Path) -> None:
     words = ("score", hostile, "=1+1", "-r", "@SUM(A1)")
     assert conjoin(*words[:2], "--", *words[2:]).out.splitlines()[1].startswith("=1+1\t-r\t@SUM(A1)\t")
     safe = conjoin(*words[:2], "--for-spreadsheets", "--", *words[2:])
     assert safe.out.splitlines()[1].startswith("'=1+1\t'-r\t'@SUM(A1)\t")
 
 
-def test_names_do_not_steer_the_terminal(hostile: Path, tmp_path: Path) -> None:
+def test_control_sequences_in_names_are_escaped(hostile: Path, tmp_path: Path) -> None:
     red = "\x1b[31mred"
     facts = write_lines(tmp_path / "\x1b[2Jfacts.tsv", [(red, "-r", "unknown\x9b2J"), (red, "-r", red)])
     commands = [
@@ -166,17 +165,15 @@ def test_names_do_not_steer_the_terminal(hostile: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("words", "values"),
     [
-        (("explain", "France", "borders", "Spian"), "Did you mean Spain"),
-        (("explain", "France", "borders", "Spain", "-k", 0), "at least one"),
-        (("mine", "--relation", "bordres"), "Did you mean borders"),
-        (("mine", "-n", 0), "at least one"),
-        (("mine", "--min-probability", 2), "between 0 and 1"),
-        (("mine", "--out", "facts.doc"), "ends in .csv"),
+        (("explain", "France", "borders", "Spian"), ["'Spian'", "Spain"]),
+        (("explain", "France", "borders", "Spain", "-k", 0), ["0"]),
+        (("mine", "--relation", "bordres"), ["'bordres'", "borders"]),
+        (("mine", "-n", 0), ["0"]),
+        (("mine", "--min-probability", 2), ["2"]),
+        (("mine", "--out", "facts.doc"), ["facts.doc", ".csv"]),
     ],
 )
-def test_wrong_use(trained: Path, words: tuple[object, ...], reason: str) -> None:
-    ran = conjoin(words[0], trained, *words[1:])
-    assert ran.code == 2
-    assert reason in ran.err
+def test_wrong_use_is_refused(trained: Path, words: tuple[object, ...], values: list[str]) -> None:
+    assert_refused(conjoin(words[0], trained, *words[1:]), *values)

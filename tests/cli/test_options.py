@@ -1,4 +1,4 @@
-"""The options that say how files are read: the same in every verb that reads a graph."""
+"""Reading options are the same in every verb that reads a graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import typer.main
-from tests.cli.commands import TINY, conjoin
+from tests.cli.commands import TINY, assert_refused, conjoin
 
 from conjoin.cli import app
 from conjoin.cli.options import reading_options, reading_words
@@ -49,19 +49,19 @@ def verbs() -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("verb", ["inspect", "split", "patterns", "plan", "train", "tune"])
-def test_several_files_are_sent_to_the_verb_that_joins_them(verb: str, tmp_path: Path) -> None:
+def test_several_files_are_refused_with_the_command_that_joins_them(verb: str, tmp_path: Path) -> None:
     for name in ("my a", "b"):
         (tmp_path / f"{name}.tsv").write_text(f"{name}\tr\tc\nc\tr\t{name}\n", encoding="utf-8")
     files = [tmp_path / "my a.tsv", tmp_path / "b.tsv"]
     refused = conjoin(verb, *files, *(OUT if verb in ("split", "train") else ()))
     advised = re.search("`conjoin (ingest .*) -o FOLDER`", refused.err)
-    assert refused.code == 2
+    assert_refused(refused, *files[1:])
     assert advised, refused.err
     assert conjoin(*shlex.split(advised[1]), "-o", tmp_path / "both").code == 0
     assert len(load(tmp_path / "both").train) == 4
 
 
-def test_whoever_reads_a_graph_offers_the_same_options() -> None:
+def test_every_verb_that_reads_a_graph_has_the_same_reading_options() -> None:
     told = {}
     for path, command in verbs():
         names = [parameter.name for parameter in command.params]
@@ -90,7 +90,7 @@ def test_whoever_reads_a_graph_offers_the_same_options() -> None:
         ),
     ],
 )
-def test_words_for_options_mean_the_same(reading: ReadOptions) -> None:
+def test_reading_words_parse_back_to_the_same_options(reading: ReadOptions) -> None:
     made = []
     check = typer.Typer()
     check.command()(reading_options(lambda *, reading: made.append(reading)))
@@ -100,22 +100,20 @@ def test_words_for_options_mean_the_same(reading: ReadOptions) -> None:
 
 
 @pytest.mark.parametrize("verb", READERS)
-def test_what_they_cannot_mean_is_said_before_anything_is_done(verb: str) -> None:
-    for wrong, message in (
-        (("--columns", "1,2"), "--columns 1,2: give three, such as --columns 0,2,1 or --columns subject,verb,object"),
-        (("--on-error", "ignore"), "unknown value of on_error 'ignore'. It is stop or skip."),
-        (("--blank-nodes", "hide"), "unknown value of blank_nodes 'hide'. It is keep or drop."),
-    ):
-        ran = conjoin(verb, *READERS[verb], *wrong)
-        assert (ran.code, ran.out, ran.err) == (2, "", f"error: {message}\n")
+def test_wrong_reading_options_are_refused_before_the_file_is_read(verb: str) -> None:
+    for option, value in (("--columns", "1,2"), ("--on-error", "ignore"), ("--blank-nodes", "hide")):
+        ran = conjoin(verb, *READERS[verb], option, value)
+        assert_refused(ran, value)
+        assert ran.err.count("\n") == 1
+        assert not re.search("no-(graph|run|model)", ran.err)
 
 
-def test_odd_columns_are_read_by_every_verb_alike(tmp_path: Path) -> None:
+def test_every_verb_reads_named_columns_alike(tmp_path: Path) -> None:
     file = tmp_path / "odd.csv"
     file.write_text(ODD, encoding="utf-8")
     counted = []
     for verb in (("inspect",), ("split", "-o", tmp_path / "split"), ("ingest", "-o", tmp_path / "stored")):
-        assert "wrong number of columns" in conjoin(*verb, file).err
+        assert_refused(conjoin(*verb, file), "odd.csv:1: ")
         report = conjoin(*verb, file, *ODDLY, "--json").json
         sizes = report.get("sizes", report)
         counted.append(sum(sizes[split] for split in ("train", "valid", "test")))
@@ -123,7 +121,7 @@ def test_odd_columns_are_read_by_every_verb_alike(tmp_path: Path) -> None:
     assert conjoin("patterns", file, *ODDLY, "--json").code == 0
 
 
-def test_facts_are_read_as_the_graph_was(tmp_path: Path) -> None:
+def test_score_reads_literals_as_the_options_say(tmp_path: Path) -> None:
     lines = [f"<http://e.org/{h}> <http://e.org/r> {t} ." for h, t in (("a", "<http://e.org/b>"), ("b", '"ten"'))]
     file = tmp_path / "g.nt"
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -131,4 +129,5 @@ def test_facts_are_read_as_the_graph_was(tmp_path: Path) -> None:
     assert len(conjoin("score", tmp_path / "run", file, "--literals", "keep", "--json").json["scores"]) == 2
     dropped = conjoin("score", tmp_path / "run", file, "--json")
     assert len(dropped.json["scores"]) == 1
-    assert "1 triples with a literal as object dropped" in dropped.err
+    assert "1 " in dropped.err
+    assert "literal" in dropped.err

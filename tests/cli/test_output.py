@@ -1,4 +1,4 @@
-"""What a person sees: tables at any width, bars on a terminal, lines elsewhere."""
+"""Tables at any width; progress bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEAN = "[red]x[/red] :apple: \\[b] \\"
 
 
 def on_a_terminal(program: list[str], *, columns: int) -> tuple[bytes, bytes, int]:
-    """Run with standard output on a pipe and standard error on a terminal, or both where the first is empty."""
+    """Run with standard output on a pipe and standard error on a terminal; return both outputs and the exit code."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color"}
@@ -50,7 +50,7 @@ def on_a_terminal(program: list[str], *, columns: int) -> tuple[bytes, bytes, in
 
 
 @pytest.mark.slow
-def test_bars_on_a_terminal_and_one_json_object_beside_them(lands: Path, tmp_path: Path) -> None:
+def test_json_is_not_mixed_with_progress_bars(lands: Path, tmp_path: Path) -> None:
     words = ("train", lands, *TINY, "--validate-every", 1, "-o", tmp_path / "run", "--json")
     printed, seen, code = on_a_terminal(command(*words), columns=100)
     assert code == 0
@@ -63,7 +63,7 @@ def test_bars_on_a_terminal_and_one_json_object_beside_them(lands: Path, tmp_pat
 
 
 @pytest.mark.slow
-def test_plain_lines_elsewhere(lands: Path, tmp_path: Path) -> None:
+def test_progress_without_a_terminal_is_plain_lines(lands: Path, tmp_path: Path) -> None:
     ran = spawn("train", lands, *TINY, "--validate-every", 2, "-o", tmp_path / "run", "--json")
     assert ran.json["run"] == str(tmp_path / "run")
     assert "\x1b" not in ran.err
@@ -90,7 +90,7 @@ def test_a_table_is_never_cut(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert [first[0] + word for word in second] == ["a_rather_long_relation_name"]
 
 
-def test_names_cannot_play_with_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_escape_control_sequences(capsys: pytest.CaptureFixture[str]) -> None:
     show_table("t\x1b[2J", ("name",), [("a\tb\nc\x1b[31m\x07",), ("x" * 10_000,), ("👩‍👩‍👧 שלום",)])
     out = capsys.readouterr().out
     assert "\x1b" not in out
@@ -99,7 +99,7 @@ def test_names_cannot_play_with_the_terminal(capsys: pytest.CaptureFixture[str])
     assert len(out) < 1000
 
 
-def test_spelling() -> None:
+def test_long_names_are_cut() -> None:
     assert spelled("tab\tend\n") == "tab\\tend\\n"
     assert shown("x" * 201) == "x" * 199 + "…"
     assert shown("x" * 200) == "x" * 200
@@ -117,20 +117,20 @@ def test_spelling() -> None:
         (None, "-"),
     ],
 )
-def test_numbers_as_papers_print_them(value: float | None, text: str) -> None:
+def test_number_omits_the_leading_zero(value: float | None, text: str) -> None:
     assert number(value) == text
 
 
-def test_shares() -> None:
+def test_percent() -> None:
     assert (percent(0.8125), percent(None)) == ("81.2 %", "-")
 
 
-def test_json_refuses_what_is_no_number() -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
+def test_emit_refuses_infinity() -> None:
+    with pytest.raises(ValueError, match="JSON"):
         emit({"mrr": float("inf")})
 
 
-def test_long_work_tells_where_it_stands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_work_reports_progress(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 3))
     monkeypatch.setattr("conjoin.cli.output.time.monotonic", lambda: next(clock))
     watcher = ProgressDisplay(2, "graph")
@@ -140,7 +140,7 @@ def test_long_work_tells_where_it_stands(capsys: pytest.CaptureFixture[str], mon
     assert all(re.fullmatch(r"graph: epoch 1, \d of 4", line) for line in told)
 
 
-def test_short_work_is_silent_and_the_last_epoch_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_work_reports_only_the_last_epoch(capsys: pytest.CaptureFixture[str]) -> None:
     watcher = ProgressDisplay(3, "graph")
     assert list(watcher.track(range(100), "epoch 1", 100)) == list(range(100))
     for place in (1, 2, 3):
@@ -148,7 +148,7 @@ def test_short_work_is_silent_and_the_last_epoch_is_told(capsys: pytest.CaptureF
     assert capsys.readouterr().err == "graph: epoch 3 of 3  loss 1.5000  penalty 0.2500  0.50 s\n"
 
 
-def test_a_bar_goes_away_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_bar_is_removed_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "messages", Console(file=sys.stderr, force_terminal=True, force_interactive=True))
     with ProgressDisplay(1, "graph").watching() as watcher:
         assert watcher.bars is not None

@@ -1,4 +1,4 @@
-"""Real processes: killed, continued, in each other's way, without the right to write."""
+"""Real processes: killed, resumed, two at once, without the permission to write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.cli.commands import TINY, command, conjoin
+from tests.cli.commands import TINY, assert_refused, command, conjoin
 from tests.stress.kills import checkpoint_epoch
 
 from conjoin.runs.folder import RunFolder
@@ -23,7 +23,7 @@ DROP_CAPABILITY = 24
 
 
 def started(folder: Path, *words: object) -> subprocess.Popen[bytes]:
-    """A training process that has got as far as its first epoch."""
+    """A training process that has finished its first epoch."""
     before = events(folder)
     process = subprocess.Popen(command(*words, "-o", folder), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     give_up = time.monotonic() + 60
@@ -40,19 +40,17 @@ def events(folder: Path) -> int:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_second_process_is_told_and_an_interrupted_one_says_how_to_go_on(
+def test_second_process_is_refused_and_interrupted_one_advises_resume(
     lands: Path, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     words = ("train", lands, "--rank", 4, "--epochs", 100_000)
     process = started(tmp_path / "run", *words)
     second = conjoin(*words, "-o", tmp_path / "run", "--resume")
-    assert second.code == 2
-    assert "error: another process is working on" in second.err
+    assert_refused(second, tmp_path / "run")
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode == code
-    assert "stopping after this step, with a checkpoint; once more stops at once\n" in said.decode()
-    assert said.decode().endswith("; the same call, or command with --resume, goes on from there\n")
+    assert "--resume" in said.decode().splitlines()[-1]
     assert len(RunFolder(tmp_path / "run").events) == checkpoint_epoch(tmp_path / "run") > 0
 
 
@@ -71,7 +69,7 @@ with stopping() as stop:
 
 
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_ends_the_process_whatever_it_is_doing(second: signal.Signals) -> None:
+def test_second_signal_ends_the_process_at_once(second: signal.Signals) -> None:
     process = subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
@@ -103,9 +101,9 @@ TAKEN = "; ".join(
 
 
 @pytest.mark.parametrize("happens", [TWICE, TAKEN], ids=["signals twice", "a library takes them"])
-def test_a_time_limit_leaves_time_for_the_checkpoint(happens: str) -> None:
-    """GNU timeout tells the process, then its whole group, and so the process again. LLVM, with which triton compiles,
-    takes the signals: it hears the first one, and the system's default the second."""
+def test_signals_of_gnu_timeout_count_as_one(happens: str) -> None:
+    """GNU timeout signals the process, then its whole group, which contains the process again. LLVM, which compiles
+    Triton kernels, installs its own handlers: it receives the first signal, and the system's default the second."""
     program = STOPPED.format(happens=happens)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"checkpoint 143\n"), done.stderr.decode()
@@ -121,14 +119,14 @@ with stopping() as stop:
 
 
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
-def test_signals_are_heard_within_one_long_operation(second: signal.Signals) -> None:
+def test_signals_arrive_during_one_long_operation(second: signal.Signals) -> None:
     """Python calls its handlers between operations; a large product takes seconds, this one an hour."""
     process = subprocess.Popen([sys.executable, "-c", IN_ONE_OPERATION], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None
     assert process.stdout.readline() == b"ready\n"
     process.send_signal(signal.SIGTERM)
-    assert b"once more stops at once" in process.stderr.readline()
+    assert process.stderr.readline()
     time.sleep(2 * ECHO)
     process.send_signal(second)
     process.communicate(timeout=30)
@@ -136,7 +134,7 @@ def test_signals_are_heard_within_one_long_operation(second: signal.Signals) -> 
 
 
 @pytest.mark.slow
-def test_a_search_that_is_stopped_puts_its_trial_back(lands: Path, tmp_path: Path) -> None:
+def test_stopped_search_repeats_its_unfinished_trial(lands: Path, tmp_path: Path) -> None:
     storage = f"sqlite:///{tmp_path}/tune.db"
     words = ("tune", lands, "--rank", 4, "--epochs", 300, "--validate-every", 100, "--storage", storage, "--trials", 2)
     process = subprocess.Popen(command(*words), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
@@ -145,7 +143,7 @@ def test_a_search_that_is_stopped_puts_its_trial_back(lands: Path, tmp_path: Pat
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 143, said.decode()
-    assert "stopped: the trial under way was put back: the same command goes on" in said.decode()
+    assert "stopped: " in said.decode()
     again = conjoin(*words)
     assert again.code == 0, again.err
     assert again.err.count("trial ") == 1
@@ -153,7 +151,7 @@ def test_a_search_that_is_stopped_puts_its_trial_back(lands: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("file", ["run.json", "events.jsonl", "graph/graph.json", "checkpoint.safetensors"])
-def test_a_file_that_vanishes_is_named_or_made_again(lands: Path, tmp_path: Path, file: str) -> None:
+def test_missing_file_is_restored_or_refused_on_resume(lands: Path, tmp_path: Path, file: str) -> None:
     words = ("train", lands, "--rank", 4, "--epochs", 6, "-o", tmp_path / "run")
     whole = tmp_path / "whole"
     assert conjoin(*words[:-1], whole).code == 0
@@ -164,13 +162,13 @@ def test_a_file_that_vanishes_is_named_or_made_again(lands: Path, tmp_path: Path
     (tmp_path / "run" / file).unlink()
     again = conjoin(*words, "--resume")
     if file == "events.jsonl":
-        assert (again.code, "lacks epochs that the checkpoint has" in again.err) == (2, True)
+        assert_refused(again, file)
     else:
         assert again.code == 0, again.err
         assert (tmp_path / "run" / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
-def test_a_run_goes_on_in_the_precision_it_was_begun_with(lands: Path, tmp_path: Path) -> None:
+def test_resume_keeps_the_precision(lands: Path, tmp_path: Path) -> None:
     words = ("train", lands, "--rank", 4, "--epochs", 6, "-o", tmp_path / "run")
     stop = iter(range(1000))
     with pytest.MonkeyPatch.context() as patch:
@@ -180,7 +178,7 @@ def test_a_run_goes_on_in_the_precision_it_was_begun_with(lands: Path, tmp_path:
     again = conjoin(*words, "--resume")
     assert again.code == 0, again.err
     assert RunFolder(tmp_path / "run").run.recipe.precision == "bf16"
-    assert "precision is bf16 there and fp32 now" in conjoin(*words, "--precision", "fp32").err
+    assert_refused(conjoin(*words, "--precision", "fp32"), "precision", "bf16", "fp32")
 
 
 def without_rights() -> None:
@@ -201,12 +199,13 @@ def as_mere_owner(*words: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="drops capabilities of Linux")
-def test_folders_that_may_not_be_written(lands: Path, trained: Path, tmp_path: Path) -> None:
+def test_read_only_folders(lands: Path, trained: Path, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     refused = as_mere_owner("train", lands, *TINY, "-o", closed / "run")
     assert refused.returncode == 2
-    assert "cannot be written to (Permission denied): choose another folder" in refused.stderr
+    assert str(closed) in refused.stderr
+    assert "Permission denied" in refused.stderr
     for folder in (trained, trained / "graph"):
         folder.chmod(0o500)
     try:

@@ -1,4 +1,4 @@
-"""Named pipes in the place of files: every parameter that takes a path refuses one and does not wait for it."""
+"""Named pipes instead of files: every parameter that takes a path refuses a pipe and does not wait for it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ CASES: dict[tuple[str, str], tuple[object, ...]] = {
 }
 MAY_SUCCEED = {"root": "a folder without results is reported as such"}
 BY_THE_SERVICE = {("serve", "token_file"), ("serve", "studies")}
-"""What starts a server where it is not refused: tests/serve looks at it."""
+"""These would start a server. tests/server covers them."""
 AS_TEXT: dict[str, tuple[object, ...]] = {
     **{f"{verb} GRAPH": (verb, "PIPE.tsv") for verb in ("inspect", "patterns", "plan", "tune")},
     **{f"inspect GRAPH{suffix}": ("inspect", f"PIPE{suffix}") for suffix in (".csv.gz", ".nt", ".ttl", ".parquet")},
@@ -131,7 +131,7 @@ def test_every_parameter_that_takes_a_path_is_tried() -> None:
 
 @pytest.fixture
 def words(lands: Path, trained: Path, tmp_path: Path) -> Callable[[object], str]:
-    """What stands for a word of the table, made where it must be there."""
+    """Replace the placeholders of CASES by real paths, and create the files that must exist."""
 
     def made(word: object) -> str:
         text = str(word)
@@ -193,7 +193,7 @@ def test_a_pipe_is_refused(
 
 @pytest.mark.parametrize("case", AS_TEXT)
 @pytest.mark.usefixtures("deadline")
-def test_a_pipe_where_a_text_names_a_file_is_refused(
+def test_a_pipe_named_in_a_text_option_is_refused(
     case: str, words: Callable[[object], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -240,7 +240,7 @@ def test_a_pipe_in_a_run_folder_is_refused(file: str, trained: Path, tmp_path: P
 
 
 @pytest.mark.usefixtures("deadline")
-def test_a_pipe_in_the_place_of_the_events_is_refused(lands: Path, tmp_path: Path) -> None:
+def test_a_pipe_as_events_file_is_refused(lands: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     os.mkfifo(run / "events.jsonl")

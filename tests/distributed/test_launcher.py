@@ -125,7 +125,7 @@ def test_a_meeting_folder_that_others_can_open_is_refused(tmp_path: Path, monkey
 
 @pytest.mark.slow
 def test_modules_in_the_working_directory_are_not_imported(tmp_path: Path, temporary: Path) -> None:
-    """The program is started from a folder of a stranger's files, as a console script is: without -m."""
+    """The program starts as a console script (without -m) in a folder with foreign modules."""
     strange = tmp_path / "strange"
     strange.mkdir()
     for name in ("torch", "conjoin", "json", "safetensors"):

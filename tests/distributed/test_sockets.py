@@ -94,7 +94,7 @@ def unpickled(tmp_path: Path) -> Iterator[dict[str, str]]:
 def test_shared_training_listens_on_loopback_alone_and_unpickles_nothing(
     tmp_path: Path, unpickled: dict[str, str]
 ) -> None:
-    """Checkpoints after each epoch included. gloo is told in vain to listen where others reach it."""
+    """With checkpoints after each epoch. An environment variable asks gloo for another interface, without effect."""
     graph, run = little_graph(tmp_path / "graph"), tmp_path / "run"
     words = ("train", graph, *TINY, "--checkpoint-epochs", 1, "--processes", 2, "-o", run, "--json")
     away = {"GLOO_SOCKET_IFNAME": name} if (name := elsewhere()) else {}
@@ -143,7 +143,7 @@ NOT_WATCHED = {
     "demo": "trains four forms, as `train` does",
     "fetch": "connects to mirrors",
     "import": "needs an interpreter with PyKEEN",
-    "serve": "has a test of its own",
+    "serve": "has its own test below",
     "bench": "trains, as `train` does",
     "figure": "draws what `study run` left",
 }

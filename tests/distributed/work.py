@@ -112,6 +112,31 @@ def verbs() -> dict[str, Tensor]:
     return found
 
 
+LINKED = ("distmult", "transe", "transe-squared", "transh", "TransE(distance=l1)", "TransE(distance=squared-bias)")
+
+
+def linked() -> dict[str, Tensor]:
+    """Forms whose link is no dot product, and one of real numbers."""
+    found: dict[str, Tensor] = {}
+    for form in LINKED:
+        for negatives in (0, 6):
+            training = training_of(form, epochs=2, negatives=negatives)
+            losses = torch.tensor([epoch.loss for epoch in training], dtype=torch.float64)
+            model, name = training.model, f"{form} {negatives}"
+            found |= {f"{name} losses": losses, f"{name} table": whole(model, model.entities.weight)}
+        h, r, t = batch()
+        q = model.query(h, r).detach().requires_grad_()
+        scores = model.entities.scores(q)
+        scores.square().sum().backward()  # type: ignore[no-untyped-call]
+        assert q.grad is not None
+        none = torch.empty(0, dtype=torch.long)
+        standing = model.entities.standing(q.detach(), t, (none, none))
+        found |= {f"{form} scores": scores.detach(), f"{form} dq": q.grad, f"{form} better": standing.better}
+        found |= {f"{form} score": model.score(h, r, t).detach(), f"{form} best": model.entities.best(q.detach(), 3)[0]}
+        found[f"{form} cosines"] = model.entities.cosines(model.entities.rows(torch.tensor([5]))[0])
+    return found
+
+
 def _diverges(verb: Callable[[], object]) -> bool:
     try:
         verb()
@@ -203,6 +228,7 @@ ALL = {
     "losses": losses_and_gradients,
     "trained": trained,
     "objectives": objectives,
+    "linked": linked,
     "umls": umls,
     "wn18rr": wn18rr,
 }

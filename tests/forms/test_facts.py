@@ -12,6 +12,7 @@ from tests.oracle.specs import TIED_FIVE_STARS
 from torch import Tensor
 
 from conjoin.forms.notation import parse
+from conjoin.forms.tied import TiedForm
 
 K = 8
 BATCH = 5
@@ -21,8 +22,14 @@ def equal(found: Tensor, wanted: Tensor) -> None:
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
 
 
-def modulus(text: str, *slots: Tensor) -> Tensor:
+def tied(text: str) -> TiedForm:
     form = parse(text)
+    assert isinstance(form, TiedForm)
+    return form
+
+
+def modulus(text: str, *slots: Tensor) -> Tensor:
+    form = tied(text)
     return form.squared_modulus(form.unfold(row(*slots))).sqrt()
 
 
@@ -162,7 +169,8 @@ def test_the_published_layout_reads_one_row_as_two_vectors() -> None:
     head = [0 + 2j, 1 + 3j, 4 + 6j, 5 + 7j]
     expected = [x * y for x, y in zip(a1 + [z.conjugate() for z in a1], head, strict=True)]
     assert q == [z.real for z in expected] + [z.imag for z in expected]
-    at_head, relation, at_tail = form.squared_moduli(entity, slots, entity)
+    names = "head", "relation", "tail"
+    at_head, relation, at_tail = form.factors(names, entity, slots, entity, form.query(entity, slots)).values()
     assert at_head[0].tolist() == pytest.approx([abs(z) ** 2 for z in head])
     assert at_tail[0].tolist() == pytest.approx([abs(complex(j, j + 4)) ** 2 for j in range(4)])
     assert relation[0].tolist() == pytest.approx([5, 10, 5, 10])
@@ -171,7 +179,7 @@ def test_the_published_layout_reads_one_row_as_two_vectors() -> None:
 @pytest.mark.parametrize(("text", "rank"), [("complex-conj", 4), ("5star-neg", 3), ("quate", 4)])
 def test_numbers_a_person_can_compute(text: str, rank: int) -> None:
     ones = torch.ones(1, rank, dtype=torch.complex128)
-    form = parse(text)
+    form = tied(text)
     stored = [z * torch.ones(1, form.slot_width(rank)) for z in (1j, 1.0)][: len(form.stored)]
     q = query(text, ones, *(z.to(torch.complex128) for z in stored))[0].tolist()
     expected = {

@@ -66,7 +66,7 @@ def test_every_kind_of_table(kind: str) -> None:
 def test_columns_whose_names_contradict_their_order_are_refused(names: list[str]) -> None:
     table = pd.DataFrame([["1", "a", "b", "c"][: len(names)]], columns=names)
     for each in (table, pa.Table.from_pandas(table)):
-        with pytest.raises(GraphError, match=r"stands where the .* is expected: rename the three"):
+        with pytest.raises(GraphError, match=", ".join(map(repr, names))):
             Graph.from_triples(each)
     renamed = table.rename(columns={"source": "head", "target": "tail", names[-1]: "relation"})
     assert Graph.from_triples(renamed).n_relations == 1
@@ -89,29 +89,29 @@ def test_numbers_of_numpy_are_spelt_as_numpy_spells_them() -> None:
 
 @pytest.mark.parametrize("nothing", [None, "", "  ", float("nan"), np.float32("nan"), pd.NA, pd.NaT, b""])
 def test_missing_names_are_refused(nothing: Any) -> None:
-    with pytest.raises(GraphError, match="triple 2 has no tail"):
+    with pytest.raises(GraphError, match=r"\b2\b.*tail"):
         Graph.from_triples([("a", "r", "b"), ("a", "r", nothing)])
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ([("a", "r")], r"triple 1 is \('a', 'r'\): expected \(head, relation, tail\)"),
-        ([("a", "r", "b"), "abc"], "triple 2 is 'abc'"),
-        ([("a", "r", "b"), b"abc"], "triple 2 is b'abc'"),
-        ([1, 2, 3], "triple 1 is 1"),
-        ([columns(FACTS)], "triple 1 is {'head'"),
-        ([{"a", "r", "b"}], "triple 1 is {"),
-        (np.zeros((2, 4)), r"has shape \(n, 3\), this one has \(2, 4\)"),
-        (np.zeros(3), r"has shape \(n, 3\)"),
-        (torch.zeros(2, 4), r"this one has \(2, 4\)"),
-        (pa.array([["a", "r", "b"]]), r"has shape \(n, 3\)"),
-        (pd.DataFrame({"a": [1], "b": [2]}), "needs three columns .* this one has 2"),
-        (pa.table({"a": [1]}), "needs three columns .* this one has 1"),
-        ([(b"\xff", "r", "b")], "is not valid UTF-8"),
+        ([("a", "r")], r"1 .*\('a', 'r'\)"),
+        ([("a", "r", "b"), "abc"], "2 .*'abc'"),
+        ([("a", "r", "b"), b"abc"], "2 .*b'abc'"),
+        ([1, 2, 3], "1 .*1"),
+        ([columns(FACTS)], "1 .*{'head'"),
+        ([{"a", "r", "b"}], "1 .*{"),
+        (np.zeros((2, 4)), r"\(2, 4\)"),
+        (np.zeros(3), r"\(3,\)"),
+        (torch.zeros(2, 4), r"\(2, 4\)"),
+        (pa.array([["a", "r", "b"]]), r"\(1,\)"),
+        (pd.DataFrame({"a": [1], "b": [2]}), r"\b2\b"),
+        (pa.table({"a": [1]}), r"\b1\b"),
+        ([(b"\xff", "r", "b")], "xff"),
     ],
 )
-def test_tables_that_are_none(table: Any, message: str) -> None:
+def test_values_that_are_not_tables_of_triples_are_refused(table: Any, message: str) -> None:
     with pytest.raises(GraphError, match=message):
         Graph.from_triples(table)
 
@@ -169,7 +169,7 @@ def test_the_checksum_is_that_of_the_content() -> None:
 
 
 def test_unknown_splits() -> None:
-    with pytest.raises(UnknownName, match=r"unknown split 'tests'. Did you mean test"):
+    with pytest.raises(UnknownName, match=r"'tests'.*test\?"):
         Graph.from_triples(FACTS).triples("tests")  # type: ignore[arg-type]
 
 
@@ -183,14 +183,14 @@ def test_names_and_labels_are_found() -> None:
         "Paris (Q1)",
         "paris (Q2)",
     ]
-    with pytest.raises(UnknownName, match="2 have that label: use one of the names Q1, Q2"):
+    with pytest.raises(UnknownName, match=r"paris.*2.*Q1, Q2"):
         entities.find("paris")
-    with pytest.raises(UnknownName, match="Did you mean Straße"):
+    with pytest.raises(UnknownName, match=r"Strase.*Straße"):
         entities.find("Strase")
     for word in ("", "nothing like it"):
-        with pytest.raises(UnknownName, match="unknown entity"):
+        with pytest.raises(UnknownName, match=repr(word)):
             entities.find(word)
-    with pytest.raises(GraphError, match="1 labels for 2 entity names"):
+    with pytest.raises(GraphError, match=r"1 .*2 entity"):
         Vocabulary("entity", ("a", "b"), ("A",))
 
 

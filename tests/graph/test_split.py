@@ -74,7 +74,7 @@ def test_what_every_split_keeps(lines: list[Triple], valid: float | int, test: f
 
     for part, size, split in ((1, valid, "valid"), (2, test, "test")):
         got, wanted = len(parts[part]), size if isinstance(size, int) else int(size * len(lines) + 0.5)
-        said = [note for note in parted.notes if note.startswith(f"{split} has {got} triples, {wanted} were wanted")]
+        said = [note for note in parted.notes[1:] if re.match(rf"{split}\b.*\b{got}\b.*\b{wanted}\b", note)]
         assert bool(said) == (got != wanted)
         if got > wanted:
             assert wanted
@@ -154,14 +154,14 @@ def test_repeated_triples_are_kept_once_and_counted() -> None:
     parted = split_graph(Graph.from_triples(lines, [("a", "r", "b")], notes=["read"]), valid=0, test=1)
     assert len(parted.train) + len(parted.test) == 3
     assert parted.notes[0] == "read"
-    assert "2 repeated triples were dropped before splitting" in parted.notes
+    assert parted.notes[2].startswith("2 ")
 
 
 def test_a_star_keeps_all_its_rays() -> None:
     parted = split_graph(Graph.from_triples([("hub", "r", str(i)) for i in range(50)]), valid=0.1, test=0.1)
     assert len(parted.train) == 50
-    assert "test has 0 triples, 5 were wanted" in parted.notes[-1]
-    assert "valid has 0 triples, 5 were wanted" in parted.notes[-2]
+    assert re.match(r"test\b.*\b0\b.*\b5\b", parted.notes[-1])
+    assert re.match(r"valid\b.*\b0\b.*\b5\b", parted.notes[-2])
 
 
 def test_a_relation_keeps_its_last_triple() -> None:
@@ -190,7 +190,7 @@ def test_a_part_smaller_than_every_group_gets_the_smallest() -> None:
     large = [(x, r, y) for x, y in [("a", "d"), ("d", "b")] for r in ("r", "s", "t")]
     parted = split_graph(Graph.from_triples([*small, *large]), valid=0, test=1)
     assert len(parted.test) == 2
-    assert "test has 2 triples, 1 were wanted" in parted.notes[-1]
+    assert re.match(r"test\b.*\b2\b.*\b1\b", parted.notes[-1])
 
 
 def test_one_triple_stays_and_an_empty_graph_stays_empty() -> None:
@@ -218,14 +218,14 @@ def test_sizes_as_text(text: str, size: float | int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "%", "five", "-5", "5%%", "1e3", "nan", "1,000", "٣"])
-def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a size: give a share such as 5%"):
+def test_text_that_is_not_a_size_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(repr(text))):
         parse_size(text)
 
 
 @pytest.mark.parametrize("text", ["100%", "250 %", "1.0"])
 def test_a_share_leaves_something(text: str) -> None:
-    with pytest.raises(UsageError, match="below 100%"):
+    with pytest.raises(UsageError, match=re.escape(repr(text))):
         parse_size(text)
 
 
@@ -276,20 +276,19 @@ def test_names_that_break_lines_go_to_parquet(name: str, tmp_path: Path) -> None
     written = write_split(graph, tmp_path / "out")
     assert [file.name for file in written.files] == [*(f"{s}.parquet" for s in SPLITS), "entity_labels.tsv"]
     assert read_graph(written.folder).checksum == graph.checksum
-    assert "stored as Parquet" in written.notes[0]
     assert repr(name) in written.notes[0]
-    assert "lacks 1 labels" in written.notes[1]
+    assert re.search(r"entity_labels\.tsv.*\b1\b|\b1\b.*entity_labels\.tsv", written.notes[1])
 
 
 def test_a_first_line_that_looks_like_a_header_goes_to_parquet(tmp_path: Path) -> None:
     written = write_split(Graph.from_triples([("Source", "property", "target")]), tmp_path / "out")
     assert written.files[0].name == "train.parquet"
-    assert "taken for a header" in written.notes[0]
+    assert "'Source', 'property', 'target'" in written.notes[0]
 
 
-def test_a_full_folder_is_refused_unless_told(plenty: Graph, tmp_path: Path) -> None:
+def test_a_full_folder_is_refused_without_overwrite(plenty: Graph, tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("mine")
-    with pytest.raises(UsageError, match="not empty"):
+    with pytest.raises(UsageError, match=re.escape(str(tmp_path))):
         write_split(plenty, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.md"]
 
@@ -300,18 +299,18 @@ def test_a_full_folder_is_refused_unless_told(plenty: Graph, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["Test.csv.gz", "dev.tsv", "graph.json", "entity_labels.tsv.gz"])
-def test_what_would_be_read_instead_of_the_new_split_is_refused(name: str, plenty: Graph, tmp_path: Path) -> None:
+def test_files_that_would_hide_the_new_split_are_refused(name: str, plenty: Graph, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"")
-    with pytest.raises(UsageError, match="would be read instead"):
+    with pytest.raises(UsageError, match=re.escape(name)):
         write_split(plenty, tmp_path, overwrite=True)
 
 
 def test_names_that_are_no_text_and_folders_that_are_files(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="is a file"):
+    with pytest.raises(UsageError, match="file"):
         write_split(Graph.from_triples([("a", "r", "b")]), tmp_path / "file")
     for broken in ("\udc80", "\udc80\t"):
-        with pytest.raises(GraphError, match="not valid Unicode"):
+        with pytest.raises(GraphError, match="udc80"):
             write_split(Graph.from_triples([("a", "r", broken)]), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -337,10 +336,10 @@ def test_a_group_larger_than_wanted_is_not_taken_from_another_split() -> None:
     assert len(held(parted)) == 4
 
 
-def test_what_errors_tell_to_call_can_be_called() -> None:
+def test_calls_that_errors_recommend_can_be_made() -> None:
     sources = "".join(file.read_text(encoding="utf-8") for file in Path(conjoin.__path__[0]).rglob("*.py"))
-    told = re.findall(r"with split_graph\(graph, (.+?)\) \(", sources)
-    assert told
-    for arguments in told:
+    recommended = re.findall(r"with split_graph\(graph, (.+?)\) \(", sources)
+    assert recommended
+    for arguments in recommended:
         named = dict(argument.split("=") for argument in arguments.split(", "))
         signature(split_graph).bind("graph", **named)

@@ -1,4 +1,4 @@
-"""Small packed files that unpack to gigabytes, and what reading them takes in a process of its own."""
+"""Small compressed files that unpack to gigabytes, and the memory that reading them takes in a separate process."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def write_bomb(file: Path, start: bytes, repeated: bytes, size: int, end: bytes 
 
 
 def measured(code: str, *words: object) -> dict[str, Any]:
-    """Run code in a process of its own: what it put into `told`, and the bytes that its memory grew by at most.
+    """Run code in a separate process. Returns the values in `told`, and the growth of its memory at the peak in bytes.
 
-    The mark is set back once everything is imported, so that the libraries do not count.
+    The growth is measured after all imports, so the libraries do not count.
     """
     frame = (
         "import json, sys\nfrom pathlib import Path\nfrom conjoin.errors import ConjoinError\n"

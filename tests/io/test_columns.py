@@ -62,7 +62,7 @@ def test_roles_win_over_the_order(tmp_path: Path, names: str, cells: str, kind: 
     facts, report = read(table(tmp_path, names, cells, kind), NAMED)
     assert facts == [("a", "r", "b")]
     order = [names.split(",")[cells.split(",").index(cell)] for cell in CELLS.values()]
-    assert report.choice == f"head, relation and tail are the columns {', '.join(map(repr, order))}"
+    assert ", ".join(map(repr, order)) in report.choice
 
 
 @pytest.mark.parametrize("names", ["object,subject,type", "obj,subj,p", "Source,Edge,To", ":END_ID,:TYPE,:START_ID"])
@@ -84,7 +84,7 @@ def test_the_order_of_unknown_names_is_said(tmp_path: Path, names: str, kind: st
     facts, report = read(table(tmp_path, names, "a,r,b", kind), NAMED)
     assert facts == [("a", "r", "b")]
     taken = ", ".join(f"{role} {name!r}" for role, name in zip(PLACES, names.split(","), strict=True))
-    assert f"taken in their order: {taken}" in report.choice
+    assert taken in report.choice
     assert f"--columns {names}" in report.choice
     chosen = read(table(tmp_path, names, "a,r,b", kind), ReadOptions(columns=(0, 1, 2), header=True))[1]
     assert chosen.choice == ""
@@ -103,13 +103,13 @@ def test_the_order_of_unknown_names_is_said(tmp_path: Path, names: str, kind: st
     ],
 )
 def test_names_that_contradict_the_order_stop(tmp_path: Path, names: str, word: str, place: str, kind: str) -> None:
-    with pytest.raises(GraphError, match=rf"'{word}' stands where the {place} is expected: choose .*--columns"):
+    with pytest.raises(GraphError, match=rf"'{word}'.*{place}.*--columns"):
         read_triples(table(tmp_path, names, "a,r,b", kind), NAMED)
 
 
 @pytest.mark.parametrize("names", ["subject,object,x,y", "type,label,source,target", "head,predicate,relation,tail"])
 def test_further_columns_need_three_plain_roles(tmp_path: Path, names: str) -> None:
-    with pytest.raises(GraphError, match=r"4 columns .*: choose three"):
+    with pytest.raises(GraphError, match=r"4 columns .*--columns"):
         read_triples(table(tmp_path, names, "a,r,b,c", "parquet"))
 
 
@@ -121,10 +121,9 @@ def facts_of(n: int) -> list[tuple[str, str, str]]:
 def test_columns_that_look_misplaced_are_pointed_out(tmp_path: Path, order: tuple[int, int, int]) -> None:
     path = tmp_path / "facts.tsv"
     path.write_text("".join("\t".join(fact[i] for i in order) + "\n" for fact in facts_of(200)))
-    (note,) = [note for note in load(path).notes if "another order" in note]
-    assert "--columns" in note
+    assert len([note for note in load(path).notes if "--columns" in note]) == 1
     back = order.index(0), order.index(1), order.index(2)
-    assert not [note for note in load(path, options=ReadOptions(columns=back)).notes if "another order" in note]
+    assert not [note for note in load(path, options=ReadOptions(columns=back)).notes if "--columns" in note]
 
 
 def test_no_doubt_about_plain_graphs(tmp_path: Path) -> None:
@@ -139,7 +138,7 @@ def test_many_relations_between_few_entities_are_not_doubted(tmp_path: Path) -> 
     path = tmp_path / "facts.tsv"
     nations = [f"nation {i}" for i in range(14)]
     path.write_text("".join(f"{h}\tr{i}\t{t}\n" for i in range(55) for h in nations[i % 7 :: 5] for t in nations))
-    assert not [note for note in load(path).notes if "another order" in note]
+    assert not [note for note in load(path).notes if "--columns" in note]
 
 
 def test_an_ingest_points_out_a_first_line_and_misplaced_columns_too(tmp_path: Path) -> None:
@@ -149,19 +148,20 @@ def test_an_ingest_points_out_a_first_line_and_misplaced_columns_too(tmp_path: P
     rows = ["Wer,Wen,Was", *(f"{h},{t},{r}" for h, r, t in facts_of(200))]
     path.write_text("\n".join(rows))
     made = ingest([path], tmp_path / "graph", memory=1 << 30, threads=1)
-    assert {note for note in made.notes if "--header" in note or "another order" in note} <= {*load(path).notes}
-    assert sum("--header" in note or "another order" in note for note in made.notes) == 2
+    doubts = [note for note in made.notes if "--header" in note or "--columns" in note]
+    assert {*doubts} <= {*load(path).notes}
+    assert len(doubts) == 2
 
 
 def test_an_end_on_the_wrong_side_says_nothing_about_the_third(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match="'source' stands where the tail is expected"):
+    with pytest.raises(GraphError, match=r"'source'.*tail"):
         read(table(tmp_path, "entity,type,source", "a,r,b", "csv"), NAMED)
 
 
 def test_a_table_of_properties_is_not_doubted(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     path.write_text("".join(f"thing {i}\tproperty {j}\tvalue {i} {j}\n" for i in range(20) for j in range(80)))
-    assert not any("another order" in note for note in read_graph(path).notes)
+    assert not any("--columns" in note for note in read_graph(path).notes)
 
 
 PEOPLE = ("Ann", "Bob", "Cid", "Dan")
@@ -174,8 +174,7 @@ def test_links_with_weights_are_pointed_out_however_few(tmp_path: Path) -> None:
     path = tmp_path / "links.csv"
     for links in (LINKS[:2], LINKS, [f"n{i},n{i * j % 60},{i}e-{j}" for i in range(60) for j in (1, 7)]):
         path.write_text("\n".join(links))
-        (note,) = [note for note in read_graph(path).notes if "source, target and weight" in note]
-        assert "--columns 0,2,1" in note
+        (note,) = [note for note in read_graph(path).notes if "--columns 0,2,1" in note]
     made = ingest([path], tmp_path / "graph", memory=1 << 30, threads=1)
     assert note in made.notes
 
@@ -192,7 +191,7 @@ def test_links_with_weights_are_pointed_out_however_few(tmp_path: Path) -> None:
 def test_numbers_alone_say_nothing_about_links(tmp_path: Path, rows: list[str]) -> None:
     path = tmp_path / "facts.csv"
     path.write_text("\n".join(rows))
-    assert not any("weight" in note for note in read_graph(path).notes)
+    assert not any("--columns" in note for note in read_graph(path).notes)
 
 
 @pytest.mark.parametrize("first", ["source,target,weight", "Subject ID,Object ID,x", "time,from,what"])

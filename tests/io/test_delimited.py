@@ -26,23 +26,23 @@ def rows(triples: Triples) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("wrong", "value"),
     [
-        ({"on_error": "ignore"}, "unknown value of on_error 'ignore'"),
-        ({"literals": "kep"}, "Did you mean keep"),
-        ({"blank_nodes": None}, "It is keep or drop"),
-        ({"columns": (0, 1)}, "three different names or positions"),
-        ({"columns": (0, 1, 1)}, "three different names or positions"),
-        ({"columns": (0, 1, -1)}, "three different names or positions"),
-        ({"columns": (True, 1, 2)}, "three different names or positions"),
-        ({"columns": ("h", "r", "t"), "header": False}, "are names, which need a header"),
-        ({"delimiter": ""}, "one character"),
-        ({"delimiter": "::"}, "one character"),
-        ({"delimiter": "\n"}, "one character"),
+        ({"on_error": "ignore"}, "'ignore'"),
+        ({"literals": "kep"}, "kep.*keep"),
+        ({"blank_nodes": None}, "None"),
+        ({"columns": (0, 1)}, "(0, 1)"),
+        ({"columns": (0, 1, 1)}, "(0, 1, 1)"),
+        ({"columns": (0, 1, -1)}, "(0, 1, -1)"),
+        ({"columns": (True, 1, 2)}, "(True, 1, 2)"),
+        ({"columns": ("h", "r", "t"), "header": False}, "('h', 'r', 't')"),
+        ({"delimiter": ""}, "''"),
+        ({"delimiter": "::"}, "'::'"),
+        ({"delimiter": "\n"}, "'\\n'"),
     ],
 )
-def test_options_that_make_no_sense(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises((GraphError, UnknownName), match=message):
+def test_options_that_make_no_sense_are_refused(wrong: dict[str, Any], value: str) -> None:
+    with pytest.raises((GraphError, UnknownName), match=value if ".*" in value else re.escape(value)):
         ReadOptions(**wrong)
 
 
@@ -57,7 +57,9 @@ def test_a_header_with_the_usual_words_is_recognised_and_reported(tmp_path: Path
     assert rows(triples) == [("a", "b", "c")]
     assert report.header == tuple(header.split(","))
     assert report.lines == 2
-    assert report.sentences() == (f"{path}: line 1 read as a header: {', '.join(header.split(','))}",)
+    (sentence,) = report.sentences()
+    assert sentence.startswith(f"{path}: ")
+    assert ", ".join(header.split(",")) in sentence
 
 
 def test_a_header_puts_the_columns_in_order(tmp_path: Path) -> None:
@@ -91,11 +93,13 @@ def test_columns_by_name_and_by_position(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (("form", "via", "to"), r":1: no column is named 'form'; there are 'from', 'via', 'to'\. Did you mean from\?"),
-        ((0, 1, 3), ":1: no column 3, counted from 0: there are 3"),
+        (("form", "via", "to"), r":1: .*'form'.*'from', 'via', 'to'.*from\?"),
+        ((0, 1, 3), ":1: .*3.*'from', 'via', 'to'"),
     ],
 )
-def test_columns_that_are_not_there(tmp_path: Path, columns: Any, message: str) -> None:
+def test_missing_columns_are_refused_with_a_list_of_the_existing_ones(
+    tmp_path: Path, columns: Any, message: str
+) -> None:
     path = put(tmp_path, "from,via,to\na,b,c\n")
     with pytest.raises(GraphError, match=message):
         read_triples(path, ReadOptions(columns=columns, header=True, on_error="skip"))
@@ -103,16 +107,15 @@ def test_columns_that_are_not_there(tmp_path: Path, columns: Any, message: str) 
 
 def test_two_columns_of_one_name(tmp_path: Path) -> None:
     path = put(tmp_path, "a,a,b,c\n1,2,3,4\n")
-    with pytest.raises(GraphError, match="2 columns are named 'a'"):
+    with pytest.raises(GraphError, match=r"2 .*'a'"):
         read_triples(path, ReadOptions(columns=("a", "b", "c")))
 
 
 def test_a_header_of_many_columns_needs_a_choice(tmp_path: Path) -> None:
     path = put(tmp_path, "w,x,y,z\na,b,c,d\n")
-    with pytest.raises(GraphError, match=r"facts.csv:1: 4 columns \('w', 'x', 'y', 'z'\): choose three"):
-        read_triples(path, ReadOptions(header=True))
-    with pytest.raises(GraphError, match=r":1: .* 4 columns instead of 3: 'w', 'x', 'y', 'z' .where all .*columns="):
-        read_triples(path)
+    for options in (ReadOptions(header=True), ReadOptions()):
+        with pytest.raises(GraphError, match=r"facts\.csv:1: .*4 .*'w', 'x', 'y', 'z'.*columns="):
+            read_triples(path, options)
 
 
 def test_chosen_columns_allow_more_but_every_line_has_as_many(tmp_path: Path) -> None:
@@ -153,7 +156,7 @@ def test_an_open_quote_costs_one_line_not_the_rest_of_the_file(tmp_path: Path) -
         assert rows(triples) == facts
         assert report.problems == {"broken CSV": 1}
         assert report.samples[0].line == 21
-        with pytest.raises(GraphError, match=r"facts.csv:21: broken CSV: "):
+        with pytest.raises(GraphError, match=r"facts\.csv:21: "):
             read_triples(path)
 
 
@@ -162,7 +165,7 @@ def test_an_open_quote_is_noticed_at_the_next_quote(tmp_path: Path) -> None:
     triples, report = read_triples(path, SKIP)
     assert rows(triples) == [("a", "b", "c"), ("g", "h", "i"), ("j", "k", "l"), ("m", "n", "o")]
     assert [problem.line for problem in report.samples] == [2]
-    assert "runs to line 4" in report.samples[0].detail
+    assert "line 4" in report.samples[0].detail
 
 
 def test_a_row_with_too_few_cells_gives_back_the_lines_it_swallowed(tmp_path: Path) -> None:
@@ -184,32 +187,32 @@ def test_an_open_quote_over_a_long_file(tmp_path: Path) -> None:
 
 def test_bad_bytes_in_csv(tmp_path: Path) -> None:
     path = put(tmp_path, b'a,b,c\nd,\xff,f\ng,"h\n\xfe",i\nj,k,l\nm,n\x00,o\n')
-    with pytest.raises(GraphError, match=r"bad UTF-8: .* Save the whole file as UTF-8 where .*--on-error skip"):
+    with pytest.raises(GraphError, match=r"facts\.csv:2: .*0xff.*--on-error skip"):
         read_triples(path)
     triples, report = read_triples(path, SKIP)
     assert rows(triples) == [("a", "b", "c"), ("j", "k", "l")]
-    assert [str(problem) for problem in report.samples] == [
-        f"{path}:2: bad UTF-8: byte 0xff at position 3 of the line",
-        f"{path}:4: bad UTF-8: byte 0xfe at position 1 of the line, in a row from line 3 to 4",
-        f"{path}:6: NUL byte: the relation 'n\\x00' holds a NUL byte",
+    assert [(problem.line, problem.reason) for problem in report.samples] == [
+        (2, "bad UTF-8"),
+        (4, "bad UTF-8"),
+        (6, "NUL byte"),
     ]
+    for problem, value in zip(report.samples, ("0xff", "0xfe", r"n\x00"), strict=True):
+        assert value in problem.detail
 
 
 def test_other_separators_are_named_for_quoted_cells_and_for_spaces(tmp_path: Path) -> None:
-    with pytest.raises(
-        GraphError, match=re.escape("expected after '\"'; with ';' it has 3: try ReadOptions(delimiter=';'")
-    ):
+    with pytest.raises(GraphError, match=re.escape("ReadOptions(delimiter=';'")):
         read_triples(put(tmp_path, '"a";"b";"d"\n'))
-    with pytest.raises(GraphError, match=re.escape("With ' ' it has 3: try ReadOptions(delimiter=' '")):
+    with pytest.raises(GraphError, match=re.escape("ReadOptions(delimiter=' '")):
         read_triples(put(tmp_path, "a b c\nd e f\n", "facts.txt"))
-    with pytest.raises(GraphError, match=re.escape("expected after '\"'. Mend")):
-        read_triples(put(tmp_path, '"a"x,b,c;d;e\n'))
-    with pytest.raises(GraphError, match=re.escape("the delimiter?). Mend")):
-        read_triples(put(tmp_path, "a\tb\tc\nNew York City\n", "facts.tsv"))
+    for text, name in (('"a"x,b,c;d;e\n', "facts.csv"), ("a\tb\tc\nNew York City\n", "facts.tsv")):
+        with pytest.raises(GraphError, match=name) as caught:
+            read_triples(put(tmp_path, text, name))
+        assert "delimiter=" not in str(caught.value)
 
 
 def test_lone_carriage_returns_in_csv_are_a_problem(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=re.escape("facts.csv:1: broken CSV: new-line character seen")):
+    with pytest.raises(GraphError, match=r"facts\.csv:1: broken CSV"):
         read_triples(put(tmp_path, "a,b,c\rd,e,f\r"))
 
 
@@ -226,7 +229,7 @@ def test_a_first_line_that_shares_no_name_is_pointed_out(tmp_path: Path) -> None
     triples, report = read_triples(odd)
     assert len(triples) == 13
     assert report.like_a_header == ("Subjekt", "Verb", "Objekt")
-    assert "(Subjekt, Verb, Objekt) was read as a fact" in report.sentences()[0]
+    assert "Subjekt, Verb, Objekt" in report.sentences()[0]
     assert "--header" in report.sentences()[0]
     for lines, options in (
         (facts, ReadOptions()),
@@ -242,14 +245,11 @@ def test_a_first_line_that_shares_no_name_is_pointed_out(tmp_path: Path) -> None
 
 def test_another_delimiter_is_named(tmp_path: Path) -> None:
     file = put(tmp_path, "nr;head;relation;tail\n1;a;r;b\n")
-    named = r"With ';' it has 4: try ReadOptions\(delimiter=';'\) \(--delimiter ';'\)"
+    named = r"4.*ReadOptions\(delimiter=';'\) \(--delimiter ';'\)"
     with pytest.raises(GraphError, match=named):
         read_triples(file)
     with pytest.raises(GraphError, match=named):
         read_triples(file, ReadOptions(columns=("head", "relation", "tail")))
-
-
-SPACED = """a space follows every delimiter: it was read as part of the delimiter, not of the names"""
 
 
 @pytest.mark.parametrize("quoted", [False, True])
@@ -271,7 +271,7 @@ def test_a_space_after_every_comma_belongs_to_the_comma(
     assert names == {"Lima", "located in", "Peru", "borders", "Chile", "Bolivia", "x", "r", "y"} | (
         {"Lima, Ohio", "part of", "Allen\nCounty, Ohio"} if quoted else set()
     )
-    assert f"{path}: {SPACED}" in report.sentences()
+    assert report.spaced
     flowed: list[tuple[str, ...]] = []
     found = stream.stream_triples(
         path,

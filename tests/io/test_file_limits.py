@@ -83,7 +83,7 @@ BOMBS = {
 
 
 def outcomes(*reads: tuple[str, Path, str]) -> tuple[list[object], int]:
-    """Read files one after another in a process of its own: triples or error of each, and the memory that it took."""
+    """Read files one after another in a separate process: triples or error of each, and the memory that it took."""
     found = measured(READING, json.dumps([(how, str(file), on_error) for how, file, on_error in reads]))
     return found["found"], found["grown"]
 
@@ -152,7 +152,7 @@ def test_long_names_that_parquet_holds_once_are_read_in_little_memory(tmp_path: 
     assert grown < 2 * MOST
 
 
-# What is within the limits is read, what is beyond is told with its line. Smaller limits make that fast.
+# Lines within the limits are read, longer ones are reported with their line number. Small limits keep these tests fast.
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_lines_at_the_limit_are_read_and_longer_ones_told(end: str, packed: bool
     ]
     for bad in (3, 6):
         (tmp_path / "one.tsv").write_text(lines[bad - 1] + "\n")
-        with pytest.raises(GraphError, match=r"one\.tsv:1: (line|name) too long: .*(100|40) bytes"):
+        with pytest.raises(GraphError, match=r"one\.tsv:1: .*\b(100|40)\b"):
             read_triples(tmp_path / "one.tsv")
 
 
@@ -243,7 +243,7 @@ def test_labels_have_the_limit_of_names(tmp_path: Path) -> None:
         (3, "name too long"),
         (4, "line too long"),
     ]
-    with pytest.raises(GraphError, match=r"labels\.tsv:2: name too long"):
+    with pytest.raises(GraphError, match=r"labels\.tsv:2: .*\b40\b"):
         read_labels(file)
 
 
@@ -333,11 +333,11 @@ def test_brackets_that_are_nested_too_deep_are_refused(
     nesting = (((b"[", b"("), (b"]", b")"), 5), ((b"<<",), (b">>",), 5))
     monkeypatch.setattr("conjoin.io.turtle.NESTING", nesting)
     (tmp_path / "facts.ttl").write_text(f"<a:s> <a:p> {text}")
-    with pytest.raises(GraphError, match="5 deep"):
+    with pytest.raises(GraphError, match=r"facts\.ttl.*\b5\b"):
         read_triples(tmp_path / "facts.ttl")
 
 
-# Parquet: the sizes of pages are those that a writer put there.
+# Parquet: `largest_page` returns the sizes that the writer put into the page headers.
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])

@@ -97,18 +97,18 @@ def test_a_stored_graph_is_replaced_and_nothing_else_is(tmp_path: Path) -> None:
     assert_same(open_graph(folder), nasty_graph())
     assert [file.name for file in tmp_path.iterdir()] == ["graph"]
     (folder / "precious.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(GraphError, match=r"holds other files \(precious.txt\): name a new folder"):
+    with pytest.raises(GraphError, match=r"graph.*precious\.txt"):
         save_graph(nasty_graph(), folder)
-    with pytest.raises(GraphError, match="is a file"):
+    with pytest.raises(GraphError, match=r"precious\.txt"):
         save_graph(nasty_graph(), folder / "precious.txt")
-    with pytest.raises(GraphError, match="the graph cannot be stored"):
+    with pytest.raises(GraphError, match="below"):
         save_graph(nasty_graph(), folder / "precious.txt" / "below")
 
 
 def test_a_failure_leaves_the_old_graph_and_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save_graph(nasty_graph(), tmp_path / "graph")
     broken = Graph.from_triples([("a\ud800", "r", "b")])
-    with pytest.raises(GraphError, match="is not valid Unicode and cannot be stored"):
+    with pytest.raises(GraphError, match="ud800"):
         save_graph(broken, folder)
 
     rename = Path.rename
@@ -119,7 +119,7 @@ def test_a_failure_leaves_the_old_graph_and_no_rest(tmp_path: Path, monkeypatch:
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", full)
-    with pytest.raises(GraphError, match="cannot be stored: No space left on device"):
+    with pytest.raises(GraphError, match=r"graph.*No space left on device"):
         save_graph(Graph.from_triples([("a", "r", "b")]), folder)
     assert_same(open_graph(folder), nasty_graph())
     assert [file.name for file in tmp_path.iterdir()] == ["graph"]
@@ -170,7 +170,7 @@ def test_the_tables_of_another_graph_are_noticed(tmp_path: Path) -> None:
     one = save_graph(Graph.from_triples([("a", "r", "b")]), tmp_path / "one")
     two = save_graph(Graph.from_triples([("a", "r", "c")]), tmp_path / "two")
     (one / "entities.parquet").write_bytes((two / "entities.parquet").read_bytes())
-    with pytest.raises(GraphError, match=r"entities.parquet is damaged"):
+    with pytest.raises(GraphError, match=r"entities\.parquet"):
         open_graph(one)
 
 
@@ -187,31 +187,31 @@ def test_counts_and_checksum_are_verified_apart_from_the_files(tmp_path: Path) -
     for key, value in changes.items():
         record = original | {key: value}
         rewrite(folder, record)
-        with pytest.raises(GraphError, match=r"not the one graph.json describes"):
+        with pytest.raises(GraphError, match=r"graph\.json"):
             open_graph(folder)
     record = original | {"version": 3}
     rewrite(folder, record)
-    with pytest.raises(GraphError, match="has format version 3, this Conjoin reads up to 2"):
+    with pytest.raises(GraphError, match=r"3.*2"):
         open_graph(folder)
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "null", '{"format": "other"}', "[" * 100_000])
 def test_a_graph_json_of_something_else(tmp_path: Path, text: str) -> None:
     (tmp_path / "graph.json").write_text(text, encoding="utf-8")
-    with pytest.raises(GraphError, match=r"graph.json is damaged"):
+    with pytest.raises(GraphError, match=r"graph\.json"):
         open_graph(tmp_path)
-    with pytest.raises(GraphError, match=r"holds no stored graph: there is no graph.json"):
+    with pytest.raises(GraphError, match=r"elsewhere.*graph\.json"):
         open_graph(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("files", {"/dev/zero": "0"}, "it should list"),  # would be read without end
-        ("files", {}, "it should list"),  # nothing would be verified
-        ("files", None, "missing"),
-        ("notes", [1], "not text"),
-        ("version", None, "format version None"),
+        ("files", {"/dev/zero": "0"}, "entities.parquet"),  # would be read without end
+        ("files", {}, "entities.parquet"),  # nothing would be verified
+        ("files", None, "files"),
+        ("notes", [1], "note"),
+        ("version", None, "None"),
     ],
 )
 def test_a_forged_record_is_refused(tmp_path: Path, key: str, value: object, said: str) -> None:

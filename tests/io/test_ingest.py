@@ -106,7 +106,7 @@ def test_bad_lines_are_counted_with_their_places_as_everywhere(tmp_path: Path, m
     assert [sample.line for sample in report.samples] == [18, 101, 251, 301]
     assert report.blank_lines == 1
     assert report.lines == 302
-    with pytest.raises(GraphError, match=r"facts\.tsv:18: wrong number of columns"):
+    with pytest.raises(GraphError, match=r"facts\.tsv:18: "):
         ingest([file], tmp_path / "other", memory=MEMORY)
     assert sorted(f.name for f in tmp_path.iterdir()) == ["facts.tsv", "graph"]
 
@@ -156,7 +156,7 @@ def test_columns_headers_and_several_files(tmp_path: Path) -> None:
     graph = load(made.folder)
     assert tuple(graph.entities.names) == ("a", "b", "c, d", "e")
     assert graph.train.tolist() == [[0, 0, 1], [0, 0, 2], [1, 0, 3]]
-    assert "1 repeated triples were dropped before splitting" in graph.notes
+    assert graph.notes[-1].startswith("1 ")
 
 
 def test_a_folder_keeps_its_splits(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_process_that_is_killed_while_it_parses_is_told(tmp_path: Path, monkey
             for child in multiprocessing.active_children():
                 child.kill()
 
-    with pytest.raises(ProcessLost, match=r"was killed.*threads=1 \(--threads 1\)"):
+    with pytest.raises(ProcessLost, match=r"threads=1 \(--threads 1\)"):
         ingest([file], tmp_path / "graph", threads=2, memory=MEMORY, track=killing)
     assert [path.name for path in tmp_path.iterdir()] == ["facts.nt"]
 
@@ -258,13 +258,13 @@ def test_two_at_once_and_other_refusals(tmp_path: Path) -> None:
     folder = ingest([file], tmp_path / "graph", memory=MEMORY).folder
     with pytest.raises(UsageError, match="--overwrite"):
         ingest([file], folder, memory=MEMORY)
-    with pytest.raises(UsageError, match="stored graph already"):
+    with pytest.raises(UsageError, match=str(folder)):
         ingest([folder], tmp_path / "more", memory=MEMORY)
     with pytest.raises(UsageError, match="512 MiB"):
         ingest([file], tmp_path / "more", memory=1 << 20)
-    with pytest.raises(UsageError, match="twice"):
+    with pytest.raises(UsageError, match=str(file)):
         ingest([file, file], tmp_path / "more", memory=MEMORY)
-    with pytest.raises(GraphError, match="no such file"):
+    with pytest.raises(GraphError, match=r"none\.tsv"):
         ingest([tmp_path / "none.tsv"], tmp_path / "more", memory=MEMORY)
     (tmp_path / "strange").mkdir()
     (tmp_path / "strange" / "precious.txt").write_text("mine")
@@ -277,7 +277,7 @@ def test_a_refusal_leaves_no_folder_that_was_not_there(tmp_path: Path) -> None:
     file = written(tmp_path / "facts.tsv", ["a\tr\tb", "broken"])
     (tmp_path / "there").mkdir()
     for target in ("new/deep/graph", "there/graph"):
-        with pytest.raises(GraphError, match="wrong number of columns"):
+        with pytest.raises(GraphError, match=r"facts\.tsv:2: "):
             ingest([file], tmp_path / target, memory=MEMORY)
     assert sorted(f.name for f in tmp_path.rglob("*")) == ["facts.tsv", "there"]
 
@@ -293,7 +293,7 @@ def test_names_stay_on_disk_and_are_found(tmp_path: Path) -> None:
     assert names[1:3] == tuple(names)[1:3]
     assert all(graph.entities.find(name) == i for i, name in enumerate(names))
     assert "nobody" not in graph.entities.index
-    with pytest.raises(Exception, match="Did you mean"):
+    with pytest.raises(UnknownName, match=names[3]):
         graph.entities.find(names[3] + "0")
 
 
@@ -315,7 +315,7 @@ def test_relations_of_which_some_have_labels_are_found_split_and_kept(tmp_path: 
     home = ingest([file], tmp_path / "graph", memory=MEMORY, threads=1).folder
     graph = open_graph(home)
     assert graph.relations.labels == ("borders", "", "")
-    with pytest.raises(UnknownName, match="Did you mean borders"):
+    with pytest.raises(UnknownName, match=r"bordres.*borders"):
         graph.relations.find("bordres")
     assert load(write_split(graph, tmp_path / "split").folder).relations.labels == ("borders", "", "")
     named = read_graph(home, relation_labels={"http://x/r1": "likes"})
@@ -337,7 +337,7 @@ def test_damage_is_noticed(tmp_path: Path, file: str) -> None:
     damaged = bytearray(place.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     place.write_bytes(damaged)
-    with pytest.raises(GraphError, match="damaged"):
+    with pytest.raises(GraphError, match=file):
         open_graph(home)
     place.unlink()
     with pytest.raises(GraphError):
@@ -354,7 +354,7 @@ def test_an_array_in_another_version_of_the_format_is_refused(tmp_path: Path) ->
     record["files"]["train.npy"] = sha256_of(home / "train.npy")
     del record["sha256"]
     write_record(home, record)
-    with pytest.raises(GraphError, match="another version of the format"):
+    with pytest.raises(GraphError, match=r"train\.npy"):
         open_graph(home)
 
 
@@ -373,7 +373,7 @@ def test_a_graph_put_aside_by_a_killed_replacement_comes_back(tmp_path: Path) ->
     home = ingest([file], tmp_path / "graph", memory=MEMORY).folder
     expected = contents(home)
     home.rename(tmp_path / ".graph.ingest.old")
-    with pytest.raises(GraphError, match="empty"):
+    with pytest.raises(GraphError, match=r"none\.tsv"):
         ingest([written(tmp_path / "none.tsv", [])], home, memory=MEMORY)
     assert contents(home) == expected
     assert not list(tmp_path.glob(".*"))

@@ -43,9 +43,9 @@ def test_bad_lines_are_named_or_counted(tmp_path: Path, line: bytes, reason: str
 
 
 def test_other_formats_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"labels are read from .tsv, .txt or .csv"):
+    with pytest.raises(GraphError, match=r"labels\.nt.*\.tsv, \.txt or \.csv"):
         read_labels(tmp_path / "labels.nt")
-    with pytest.raises(GraphError, match="no such file"):
+    with pytest.raises(GraphError, match=r"labels\.tsv"):
         read_labels(tmp_path / "labels.tsv")
 
 

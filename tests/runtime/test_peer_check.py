@@ -68,4 +68,4 @@ def test_a_connection_that_was_left_is_found(listening: socket.socket) -> None:
     with listening.accept()[0] as left:
         assert left.recv(8)
         assert left.recv(1) == b""
-        assert strangers() == [f"port {port}: a process that has left"]
+        assert strangers() == [f"port {port}: a process that has disconnected"]

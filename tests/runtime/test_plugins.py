@@ -68,7 +68,7 @@ def test_a_form_of_another_package_is_a_form_like_any_other(installed: Path) -> 
     listed = {entry["name"]: entry for entry in conjoin("forms", "--json").json["forms"]}
     assert listed["turn-twin"]["package"] == "conjoin-example 0.1.0"
     assert listed["complex"]["package"] is None
-    with pytest.raises(UnknownName, match="Did you mean turn-twin"):
+    with pytest.raises(UnknownName, match=r"turn-twn.*turn-twin"):
         form("turn-twn")
 
 
@@ -84,18 +84,18 @@ def test_a_reader_of_another_package(installed: Path, tmp_path: Path) -> None:
     lines = '{"head": "a", "relation": "r", "tail": "b"}\n\n{"head": "b", "relation": "r"}\n'
     file = tmp_path / "facts.jsonl"
     file.write_text(lines)
-    with pytest.raises(GraphError, match=r"facts.jsonl:3: not a fact: KeyError"):
+    with pytest.raises(GraphError, match=r"facts\.jsonl:3: .*KeyError"):
         load(file)
     skipped = conjoin("inspect", file, "--on-error", "skip")
     assert skipped.code == 0
-    assert "1 bad lines skipped" in skipped.err
+    assert "facts.jsonl:3: " in skipped.err
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "train.jsonl").write_text(lines.splitlines()[0])
     assert load(folder).n_entities == 2
     stored = conjoin("ingest", folder / "train.jsonl", "-o", tmp_path / "stored")
     assert stored.code == 0, stored.err
-    with pytest.raises(GraphError, match=r"\.ttl, \.jsonl, each also with \.gz"):
+    with pytest.raises(GraphError, match=r"\.ttl, \.jsonl"):
         load(file.rename(tmp_path / "facts.odd"))
 
 
@@ -107,7 +107,7 @@ def test_a_dataset_of_another_package_is_verified(installed: Path, site: Path, t
     text = changed.read_text()
     try:
         changed.write_text(text + "Ada\tgreets\tBen\n")
-        with pytest.raises(DatasetError, match="not the published test split of Tiny Town"):
+        with pytest.raises(DatasetError, match=r"test\.tsv.*Tiny Town"):
             load("tiny-town")
     finally:
         changed.write_text(text)
@@ -148,38 +148,38 @@ def torn(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     ("name", "reason"),
     [
         ("torn", "AttributeError"),
-        ("odd", "it is int, not a form"),
-        ("Other", "announced under its own name, Family"),
-        ("lonely", "add Family to conjoin.forms"),
+        ("odd", r"\bint\b"),
+        ("Other", "Family"),
+        ("lonely", r"Family.*conjoin\.forms"),
     ],
 )
-def test_a_broken_form_is_an_error_for_those_who_ask_for_it(torn: None, name: str, reason: str) -> None:
-    with pytest.raises(BrokenPlugin, match=f"of the package torn 1.0 cannot be used .*{reason}.*uninstall torn"):
+def test_a_broken_form_fails_only_where_it_is_used(torn: None, name: str, reason: str) -> None:
+    with pytest.raises(BrokenPlugin, match=rf"'{name}'.*torn 1\.0.*{reason}"):
         form(name)
     assert str(form("Turn")) == "Turn()"
     listed = conjoin("forms", "--json")
     assert {"Turn", "complex"} <= {entry["name"] for entry in listed.json["forms"]}
-    assert f"left out: the form '{name}' of the package torn 1.0" in listed.err
+    assert f"'{name}' of the package torn 1.0" in listed.err
 
 
 def test_broken_readers_and_datasets_break_nothing_else(torn: None, tmp_path: Path) -> None:
     file = tmp_path / "facts.torn"
     file.write_text("a\tr\tb\n")
-    with pytest.raises(BrokenPlugin, match=r"ZeroDivisionError in .*facts.torn: no luck"):
+    with pytest.raises(BrokenPlugin, match=r"ZeroDivisionError.*facts\.torn.*no luck"):
         load(file)
-    with pytest.raises(BrokenPlugin, match=r"torn/dataset\.toml: FileNotFoundError"):
+    with pytest.raises(BrokenPlugin, match=r"torn/dataset\.toml.*FileNotFoundError"):
         dataset("torn-town")
     listed = conjoin("datasets")
     assert listed.code == 0
     assert "tiny-town" in listed.out
-    assert "left out: the dataset 'torn-town'" in listed.err
+    assert "'torn-town'" in listed.err
     assert "torn-town" in every_name()
 
 
 def test_two_packages_with_one_name(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     announce(tmp_path, "rival", "[conjoin.forms]\nTurn = rival:Turn\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(BrokenPlugin, match=r"announced by rival 1\.0 and conjoin-example 0\.1\.0: keep one of them"):
+    with pytest.raises(BrokenPlugin, match=r"rival 1\.0 and conjoin-example 0\.1\.0"):
         form("Turn")
 
 

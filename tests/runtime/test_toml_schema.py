@@ -12,7 +12,7 @@ from conjoin.runtime.toml_schema import read_toml
 
 
 def chain(folder: Path, length: int) -> Path:
-    """So many files, each extending the next; the first has the last word."""
+    """`length` files, each extending the next; the values of the first win."""
     for number in range(length):
         above = f'extends = "{number + 1}.toml"\n' if number + 1 < length else ""
         (folder / f"{number}.toml").write_text(f"{above}key{number} = {number}\nshared = {number}\n")
@@ -36,7 +36,7 @@ DEEP = {
 @pytest.mark.parametrize("kind", DEEP)
 def test_deep_nesting_is_refused(kind: str, tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(DEEP[kind])
-    with pytest.raises(UsageError, match=r"a\.toml.* 64 levels"):
+    with pytest.raises(UsageError, match=r"a\.toml.*\b64\b"):
         read_toml(tmp_path / "a.toml")
 
 
@@ -50,7 +50,7 @@ def test_long_chains_are_refused_and_short_ones_read(tmp_path: Path) -> None:
     assert found["shared"] == 0
     assert len(found) == file_limits.EXTENDS + 1
     for length in (file_limits.EXTENDS + 1, 1500):
-        with pytest.raises(UsageError, match=r"0\.toml extends more than 31 other files"):
+        with pytest.raises(UsageError, match=r"0\.toml.*\b31\b"):
             read_toml(chain(tmp_path, length))
 
 
@@ -58,7 +58,7 @@ def test_long_chains_are_refused_and_short_ones_read(tmp_path: Path) -> None:
 def test_a_circle_of_files_is_named(length: int, tmp_path: Path) -> None:
     chain(tmp_path, length)
     (tmp_path / f"{length - 1}.toml").write_text('extends = "0.toml"\n')
-    with pytest.raises(UsageError, match=r"0\.toml extends itself.*0\.toml"):
+    with pytest.raises(UsageError, match=r"0\.toml.*0\.toml"):
         read_toml(tmp_path / "0.toml")
     (tmp_path / "0.toml").unlink()
     (tmp_path / "0.toml").symlink_to(tmp_path / "0.toml")
@@ -70,7 +70,7 @@ def test_files_beyond_the_limit_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("#" * file_limits.TOML)
     assert read_toml(tmp_path / "a.toml") == {}
     (tmp_path / "a.toml").write_text("#" * (file_limits.TOML + 1))
-    with pytest.raises(UsageError, match=r"a\.toml cannot be read.* 262,144 bytes"):
+    with pytest.raises(UsageError, match=r"a\.toml.* 262,144 bytes"):
         read_toml(tmp_path / "a.toml")
 
 

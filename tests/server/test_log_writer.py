@@ -1,4 +1,4 @@
-"""A log on a pipe that nobody reads: nobody waits, lines are dropped and counted, and order is kept."""
+"""The log writer on a pipe that is not read: writers never wait, lines are dropped and counted, order is kept."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def numbers(text: bytes) -> list[int]:
     return [int(number) for number in re.findall(rb"^line (\d+)$", text, re.MULTILINE)]
 
 
-def test_lines_arrive_in_order_and_the_end_waits_for_them(pipe: Pipe) -> None:
+def test_lines_arrive_in_order_and_close_waits_for_them(pipe: Pipe) -> None:
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(read_all(pipe)))
     reader.start()
@@ -58,12 +58,12 @@ def test_lines_arrive_in_order_and_the_end_waits_for_them(pipe: Pipe) -> None:
     assert numbers(found[0]) == list(range(20_001))
 
 
-def test_full_pipe_drops_lines_and_says_how_many_once_it_is_read(pipe: Pipe) -> None:
-    watch = Metrics()
-    writer = LogWriter(pipe[1], size=100_000, lost=watch.lost_lines.inc, notice=watch.notice_of_loss)
+def test_full_pipe_drops_lines_and_later_reports_the_number(pipe: Pipe) -> None:
+    metrics = Metrics()
+    writer = LogWriter(pipe[1], size=100_000, lost=metrics.lost_lines.inc, notice=metrics.notice_of_loss)
     for number in range(100_000):  # returns, though nobody reads
         writer.write(f"line {number}\n")
-    lost = watch.registry.get_sample_value("conjoin_log_lines_dropped_total")
+    lost = metrics.registry.get_sample_value("conjoin_log_lines_dropped_total")
     assert lost
     assert not writer.close(0.2)
     found: list[bytes] = []
@@ -79,7 +79,7 @@ def test_full_pipe_drops_lines_and_says_how_many_once_it_is_read(pipe: Pipe) -> 
     assert sum(notice["dropped"] for notice in notices) == lost
 
 
-def test_lines_after_a_gap_come_after_the_notice(pipe: Pipe) -> None:
+def test_notice_of_dropped_lines_comes_before_later_lines(pipe: Pipe) -> None:
     os.set_blocking(pipe[1], False)
     with suppress(BlockingIOError):
         while True:
@@ -103,14 +103,14 @@ def test_lines_after_a_gap_come_after_the_notice(pipe: Pipe) -> None:
     assert text.strip().splitlines()[-2:] == [b"49000 dropped", b"line 1"]
 
 
-def test_closed_pipe_and_full_disk_stop_nothing(pipe: Pipe) -> None:
-    watch = Metrics()
+def test_closed_pipe_or_full_disk_does_not_raise(pipe: Pipe) -> None:
+    metrics = Metrics()
     os.close(pipe[0])
-    writer = LogWriter(pipe[1], lost=watch.lost_lines.inc)
+    writer = LogWriter(pipe[1], lost=metrics.lost_lines.inc)
     for number in range(1_000):
         writer.write(f"line {number}\n")
     assert writer.close(PATIENCE)
-    assert watch.registry.get_sample_value("conjoin_log_lines_dropped_total") == 1_000
+    assert metrics.registry.get_sample_value("conjoin_log_lines_dropped_total") == 1_000
     full = Path("/dev/full")
     if full.exists():
         with full.open("wb") as device:
@@ -119,7 +119,7 @@ def test_closed_pipe_and_full_disk_stop_nothing(pipe: Pipe) -> None:
             assert other.close(PATIENCE)
 
 
-def test_pipe_that_does_not_block_is_written_to_all_the_same(pipe: Pipe) -> None:
+def test_nonblocking_pipe_receives_every_line(pipe: Pipe) -> None:
     os.set_blocking(pipe[1], False)
     writer = LogWriter(pipe[1])
     for number in range(20_000):
@@ -133,7 +133,7 @@ def test_pipe_that_does_not_block_is_written_to_all_the_same(pipe: Pipe) -> None
     assert numbers(found[0]) == list(range(20_000))
 
 
-def test_long_lines_are_written_whole_or_not_at_all(pipe: Pipe) -> None:
+def test_long_lines_are_written_whole_or_dropped(pipe: Pipe) -> None:
     writer = LogWriter(pipe[1], size=200_000)
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(read_all(pipe)))

@@ -1,4 +1,4 @@
-"""Questions that arrive together are scored together, and nobody notices but the clock."""
+"""Questions that arrive together are scored in one batch and get the same answers as alone."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
 
 
 def in_a_loop(scenario: Coroutine[Any, Any, Answer]) -> Answer:
-    """Run it in a thread of its own: the browser of other tests leaves a loop running in this one."""
+    """Run a coroutine in a new thread, because the browser tests leave an event loop running in this one."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, scenario).result()
 
 
 class Recording:
-    """Doubles numbers and remembers the batches; while it is held it does not come to an end."""
+    """Doubles numbers and records the batches. With `held` it blocks until `free` is set."""
 
     def __init__(self, *, held: bool = False) -> None:
         self.batches: list[list[int]] = []
@@ -54,7 +54,7 @@ class Recording:
         return [2 * number for number in numbers]
 
 
-def test_what_comes_together_is_answered_together() -> None:
+def test_simultaneous_items_form_one_batch() -> None:
     work = Recording()
 
     async def scenario() -> list[list[int]]:
@@ -67,7 +67,7 @@ def test_what_comes_together_is_answered_together() -> None:
     assert work.batches == [list(range(20))]
 
 
-def test_while_a_batch_runs_the_next_one_gathers() -> None:
+def test_next_batch_gathers_while_one_runs() -> None:
     work = Recording(held=True)
 
     async def scenario() -> None:
@@ -84,7 +84,7 @@ def test_while_a_batch_runs_the_next_one_gathers() -> None:
     assert work.batches == [[0], list(range(1, 9))]
 
 
-def test_the_loop_stays_free_while_scoring() -> None:
+def test_event_loop_is_not_blocked_while_scoring() -> None:
     work = Recording(held=True)
 
     async def scenario() -> list[int]:
@@ -101,7 +101,7 @@ def test_the_loop_stays_free_while_scoring() -> None:
     assert in_a_loop(scenario()) == [2]
 
 
-def test_a_batch_has_a_largest_size_and_one_switches_it_off() -> None:
+def test_batch_size_is_bounded_and_one_disables_batching() -> None:
     for most in (1, 3):
         work = Recording()
 
@@ -115,7 +115,7 @@ def test_a_batch_has_a_largest_size_and_one_switches_it_off() -> None:
         assert max(map(len, work.batches)) == most
 
 
-def test_small_request_does_not_wait_for_all_of_a_large_one() -> None:
+def test_small_request_is_interleaved_with_a_large_one() -> None:
     work = Recording(held=True)
 
     async def scenario() -> None:
@@ -133,7 +133,7 @@ def test_small_request_does_not_wait_for_all_of_a_large_one() -> None:
     assert 100 in work.batches[1]
 
 
-def test_a_batch_has_a_largest_weight() -> None:
+def test_batch_weight_is_bounded() -> None:
     work = Recording()
 
     async def scenario() -> list[int]:
@@ -146,7 +146,7 @@ def test_a_batch_has_a_largest_weight() -> None:
     assert work.batches == [[3, 3, 3], [3], [50], [1, 9], [1]]
 
 
-def test_large_requests_wait_for_their_turn_by_client_and_in_all() -> None:
+def test_concurrency_limit_holds_per_client_and_in_total() -> None:
     async def scenario() -> None:
         turns, begun, free = ConcurrencyLimit(3, 2), list[str](), asyncio.Event()
 
@@ -159,11 +159,11 @@ def test_large_requests_wait_for_their_turn_by_client_and_in_all() -> None:
         for client in ("a", "a", "a", "b", "b"):
             tasks.append(asyncio.ensure_future(one(client)))
             await asyncio.sleep(0)
-        assert begun == ["a", "a", "b"], "one client does not take all turns"
+        assert begun == ["a", "a", "b"], "one client must not take all turns"
         tasks[2].cancel()
         tasks[0].cancel()
         await asyncio.sleep(0.01)
-        assert begun == ["a", "a", "b", "b"], "whoever has gone takes no turn"
+        assert begun == ["a", "a", "b", "b"], "a cancelled request must not take a turn"
         free.set()
         await asyncio.gather(*tasks, return_exceptions=True)
         async with turns.turn("a"), turns.turn("a"), turns.turn("b"):
@@ -172,7 +172,7 @@ def test_large_requests_wait_for_their_turn_by_client_and_in_all() -> None:
     in_a_loop(scenario())
 
 
-def test_large_answers_are_the_same_in_pieces() -> None:
+def test_json_in_pieces_equals_json_at_once() -> None:
     names = ["é", "\ud800", 'a"b', ""] * 400
     for content in ({"a": names, "b": {"c": [], "d": {}}, "e": 1.5}, names, [], {}, None, [[1, 2]] * 1200):
         assert b"".join(in_pieces(content)) == encoded(content)
@@ -182,7 +182,7 @@ def test_large_answers_are_the_same_in_pieces() -> None:
     assert joined([]) == [b""]
 
 
-def test_one_bad_item_does_not_spoil_the_others() -> None:
+def test_failing_item_does_not_fail_the_others() -> None:
     async def scenario() -> list[list[int] | BaseException]:
         batcher = Batcher(Recording(), window=0.01)
         asked = (batcher.submit([number]) for number in (1, -1, 2))
@@ -195,7 +195,7 @@ def test_one_bad_item_does_not_spoil_the_others() -> None:
     assert isinstance(bad, ValueError)
 
 
-def test_who_went_away_is_not_scored() -> None:
+def test_cancelled_request_is_not_scored() -> None:
     work = Recording(held=True)
 
     async def scenario() -> None:
@@ -215,7 +215,7 @@ def test_who_went_away_is_not_scored() -> None:
     assert work.batches == [[1], [3]]
 
 
-def test_closing_finishes_what_waits() -> None:
+def test_close_finishes_waiting_items() -> None:
     async def scenario() -> list[int]:
         batcher = Batcher(Recording(), window=0.02)
         asked = asyncio.ensure_future(batcher.submit([1, 2]))
@@ -243,7 +243,7 @@ def asked(draw: st.DrawFn) -> BatchQuery:
 
 @given(st.lists(asked(), min_size=1, max_size=12))
 @settings(max_examples=60, deadline=None)
-def test_the_same_answers_as_one_by_one(predictor: Predictor, questions: list[BatchQuery]) -> None:
+def test_batched_answers_equal_single_answers(predictor: Predictor, questions: list[BatchQuery]) -> None:
     together = answer_together(predictor, questions)
     for question, (found, strange) in zip(questions, together, strict=True):
         alone = predictor.ask(

@@ -1,4 +1,4 @@
-"""Runs that are opened and warmed before anyone asks, and calibrated while they are served."""
+"""Open runs: names, warm-up, and calibration files that change while the service runs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from conjoin.server.settings import ServerSettings
 SETTINGS = ServerSettings(rate=1e6, burst=1e6)
 
 
-def test_a_graph_in_which_something_is_called_as_what_is_asked_is_served(tmp_path: Path) -> None:
+def test_entity_named_like_the_unknown_marker_is_served(tmp_path: Path) -> None:
     graph = Graph.from_triples([("?", "?", "a"), ("a", "r", "b"), ("b", "r", "?")])
     assert graph.entities.names[0] == graph.relations.names[0] == "?"
     predictor = Predictor(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
     run = OpenRun("own", RunFolder(tmp_path), predictor, weights="last", settings=SETTINGS)
-    with talking(settings=SETTINGS, shelf=OpenRuns([run])) as client:
+    with talking(settings=SETTINGS, opened=OpenRuns([run])) as client:
         assert "?" in [answer["entity"] for answer in client.get("/v1/ask?head=b&relation=r").json()["answers"]]
         assert client.get("/v1/entity?entity=%3F").json()["total"] == 2
         assert client.get("/v1/entities?q=%3F").json()["entities"][0]["name"] == "?"
@@ -56,14 +56,14 @@ def new_answers(client: TestClient) -> list[dict[str, Any]]:
 
 
 def slopes(client: TestClient) -> set[float]:
-    """Of the curves that probabilities come from, of answers and of a scored fact."""
+    """The slopes of the calibration curves, computed from answers and from a scored fact."""
     fact = client.get("/v1/score?head=France&relation=borders&tail=Hungary").json()["scores"][0]
     assert not fact["known"]
     lines = [*new_answers(client), fact]
     return {round((math.log(a["probability"] / (1 - a["probability"])) + 1) / a["score"], 6) for a in lines}
 
 
-def test_a_calibration_that_comes_later_is_taken_with_the_next_request(run: Path) -> None:
+def test_new_calibration_applies_from_the_next_request(run: Path) -> None:
     with talking(run) as client:
         assert not is_calibrated(client)
         assert {answer["probability"] for answer in new_answers(client)} == {None}
@@ -75,7 +75,7 @@ def test_a_calibration_that_comes_later_is_taken_with_the_next_request(run: Path
         assert slopes(client) == {3.0}
 
 
-def test_a_calibration_that_is_damaged_or_gone_leaves_the_last_one(run: Path) -> None:
+def test_damaged_or_missing_calibration_keeps_the_last_one(run: Path) -> None:
     log = io.StringIO()
     calibrated(run, 2.0)
     with talking(run, log=log) as client:
@@ -83,15 +83,15 @@ def test_a_calibration_that_is_damaged_or_gone_leaves_the_last_one(run: Path) ->
         (run / FILE).write_bytes(whole[: len(whole) // 2])
         assert slopes(client) == slopes(client) == {2.0}
         failures = [line for line in map(json.loads, log.getvalue().splitlines()) if line["event"] == "failure"]
-        assert len(failures) == 1, "it is read again only when it has changed"
-        assert "calibration.json is damaged" in failures[0]["trace"]
+        assert len(failures) == 1, "the file must be read again only after a change"
+        assert FILE in failures[0]["trace"]
         (run / FILE).unlink()
         calibrated(run, 4.0)
         assert slopes(client) == {4.0}
         (run / FILE).unlink()
         assert slopes(client) == {4.0}
         calibrated(run, 5.0, weights="best")
-        assert slopes(client) == {4.0}, "it is of other weights than those served"
+        assert slopes(client) == {4.0}, "calibration of other weights must be ignored"
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def indexed(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
     return graphs
 
 
-def test_names_of_a_run_that_was_calibrated_before_are_indexed_once(run: Path, indexed: list[Graph]) -> None:
+def test_names_of_a_calibrated_run_are_indexed_once(run: Path, indexed: list[Graph]) -> None:
     calibrated(run, 2.0)
     with talking(run) as client:
         assert client.get("/v1/entities?q=Fran").json()["entities"]
@@ -115,7 +115,7 @@ def test_names_of_a_run_that_was_calibrated_before_are_indexed_once(run: Path, i
         assert len(indexed) == 1
 
 
-def test_a_request_under_way_keeps_its_calibration_and_names_are_indexed_once(run: Path, indexed: list[Graph]) -> None:
+def test_running_request_keeps_its_calibration_and_the_name_index(run: Path, indexed: list[Graph]) -> None:
     opened = open_runs([run], settings=SETTINGS)[None]
     opened.warm_search()
     before = opened.up_to_date()

@@ -1,4 +1,4 @@
-"""No one let in, nothing let out, and no request that the service cannot refuse."""
+"""Access checks, security headers, rate limits, and malformed requests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import re
 import string
 import threading
 from collections.abc import Iterator
@@ -50,11 +51,11 @@ def test_other_hosts_are_refused(client: TestClient, host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8311", "127.0.0.1:1", "[::1]:8311"])
-def test_loopback_names_are_ours(client: TestClient, host: str) -> None:
+def test_loopback_names_are_accepted(client: TestClient, host: str) -> None:
     assert client.get("/v1/runs", headers={"host": host}).status_code == 200
 
 
-def test_host_headers_are_taken_apart() -> None:
+def test_hostname_parses_host_headers() -> None:
     assert hostname("a.b:80") == "a.b"
     assert hostname("[::1]:80") == "::1"
     assert hostname("[::1]") == "::1"
@@ -72,9 +73,7 @@ def test_pages_of_other_origins_are_refused(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_pictures_and_frames_in_pages_of_other_origins_are_refused_and_links_are_followed(
-    client: TestClient, site: str
-) -> None:
+def test_cross_site_images_and_frames_are_refused_but_links_work(client: TestClient, site: str) -> None:
     for mode, dest in (("no-cors", "image"), ("no-cors", "empty"), ("navigate", "iframe")):
         headers = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest}
         answer = client.get("/v1/mine?n=1", headers=headers)
@@ -86,7 +85,7 @@ def test_pictures_and_frames_in_pages_of_other_origins_are_refused_and_links_are
     assert client.get("/v1/runs", headers=followed).status_code == 200
 
 
-def test_an_origin_that_was_allowed_may_ask(run: Path) -> None:
+def test_allowed_origin_gets_cors_headers(run: Path) -> None:
     site = "https://site.example"
     with talking(run, settings=ServerSettings(origins=(f"{site}/",), token=TOKEN)) as client:
         bearer = {"authorization": f"Bearer {TOKEN}"}
@@ -99,11 +98,11 @@ def test_an_origin_that_was_allowed_may_ask(run: Path) -> None:
         assert client.get(ASK, headers={**fetched, **bearer}).status_code == 200
         refused = client.get(ASK, headers={"origin": site, "authorization": "Bearer wrong"})
         assert refused.status_code == 401
-        assert refused.headers["access-control-allow-origin"] == site, "the page cannot read why"
+        assert refused.headers["access-control-allow-origin"] == site, "the page must be able to read the error"
         assert client.options("/v1/ask", headers={**asks_first, "origin": "https://b.example"}).status_code == 403
 
 
-def test_a_token_opens_the_interface_and_nothing_else_does(run: Path) -> None:
+def test_interface_requires_the_exact_token(run: Path) -> None:
     with talking(run, settings=ServerSettings(token=TOKEN)) as client:
         for path in ("/v1/runs", ASK, "/metrics", "/openapi.json", "/v1/none", "/v1"):
             for header in (
@@ -134,7 +133,7 @@ def test_a_token_opens_the_interface_and_nothing_else_does(run: Path) -> None:
         assert client.get(ASK, headers={**address, "host": "evil.example"}).status_code == 421
 
 
-def test_tokens_come_from_files_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_is_read_from_file_or_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "token"
     monkeypatch.delenv("CONJOIN_TOKEN", raising=False)
     assert read_token(None) is None
@@ -144,14 +143,14 @@ def test_tokens_come_from_files_or_the_environment(tmp_path: Path, monkeypatch: 
     assert read_token(file) == TOKEN[::-1]
     for bad in ("short", "", "with a blank in its midst", "é" * 20):
         file.write_text(bad, encoding="utf-8")
-        with pytest.raises(UsageError, match="not usable") as refused:
+        with pytest.raises(UsageError, match=re.escape(str(file))) as refused:
             read_token(file)
         assert not bad or bad not in str(refused.value)
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=re.escape(str(tmp_path / "none"))):
         read_token(tmp_path / "none")
 
 
-def test_token_file_must_be_an_ordinary_file_of_its_size(tmp_path: Path) -> None:
+def test_token_file_must_be_a_small_regular_file(tmp_path: Path) -> None:
     pipe, large, link = tmp_path / "pipe", tmp_path / "large", tmp_path / "link"
     os.mkfifo(pipe)
     large.write_text(TOKEN + " " * 10_000, encoding="utf-8")
@@ -172,7 +171,7 @@ def test_token_file_must_be_an_ordinary_file_of_its_size(tmp_path: Path) -> None
         assert str(file) in str(told[0])
 
 
-def test_loopback_is_told_from_other_addresses() -> None:
+def test_is_loopback_distinguishes_addresses() -> None:
     assert is_loopback("127.0.0.1")
     assert is_loopback("127.9.9.9")
     assert is_loopback("localhost")
@@ -198,7 +197,7 @@ def test_every_answer_has_the_security_headers(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", ""]
 )
-def test_only_json_is_read(client: TestClient, kind: str) -> None:
+def test_only_json_bodies_are_accepted(client: TestClient, kind: str) -> None:
     body = b'{"entity": "France"}'
     answer = client.post("/v1/similar", content=body, headers={"content-type": kind})
     assert answer.status_code == 415
@@ -210,14 +209,14 @@ def test_only_json_is_read(client: TestClient, kind: str) -> None:
     ).is_success
 
 
-def test_run_names_are_no_paths(client: TestClient, run: Path) -> None:
+def test_run_names_are_never_used_as_paths(client: TestClient, run: Path) -> None:
     for name in ("../lands", "..", "/etc", str(run), "lands/", "./lands", "lands\0"):
         answer = client.get("/v1/relations", params={"run": name})
         assert answer.status_code == 404
-        assert str(run.parent) not in error_of(answer)[0]
+        assert str(run.parent) not in error_of(answer)[0].replace(repr(name), "")
 
 
-def test_the_page_serves_nothing_outside_its_folder(tmp_path: Path) -> None:
+def test_static_files_outside_the_folder_are_not_served(tmp_path: Path) -> None:
     from fastapi import FastAPI
 
     static = tmp_path / "static"
@@ -244,7 +243,7 @@ def test_the_page_serves_nothing_outside_its_folder(tmp_path: Path) -> None:
         assert client.get("/" + str(tmp_path / "secret.txt")).text != "secret"
 
 
-def test_requests_are_limited_in_rate_and_health_is_not(run: Path) -> None:
+def test_rate_limit_applies_to_all_routes_but_health(run: Path) -> None:
     with talking(run, settings=ServerSettings(rate=0.5, burst=3)) as client:
         codes = [client.get("/v1/runs").status_code for _ in range(5)]
         assert codes == [200, 200, 200, 429, 429]
@@ -263,11 +262,11 @@ def test_refused_requests_count_against_the_rate_limit(run: Path, headers: dict[
         guesses = [client.get("/v1/runs", headers={"authorization": f"Bearer {TOKEN}{n}"}) for n in range(3)]
         assert [guess.status_code for guess in guesses] == 3 * [429]
         right = {"authorization": f"Bearer {TOKEN}"}
-        assert client.get("/v1/runs", headers=right).status_code == 429, "the token was compared after all"
+        assert client.get("/v1/runs", headers=right).status_code == 429, "the token was compared despite the rate limit"
         assert client.get("/healthz").status_code == 200
 
 
-def test_buckets_fill_again_and_each_client_has_its_own() -> None:
+def test_rate_limiter_refills_per_client_and_forgets_old_clients() -> None:
     now = 0.0
     buckets = RateLimiter(2.0, 2.0, clock=lambda: now)
     assert [buckets.take("a") for _ in range(3)] == [0, 0, 1]
@@ -279,7 +278,7 @@ def test_buckets_fill_again_and_each_client_has_its_own() -> None:
     assert len(buckets._buckets) <= 10_000
 
 
-def test_too_many_at_once_are_sent_away(run: Path) -> None:
+def test_requests_above_the_concurrency_limit_get_503(run: Path) -> None:
     with talking(run, settings=ServerSettings(at_once=0)) as client:
         answer = client.get("/v1/runs")
         assert answer.status_code == 503
@@ -287,34 +286,35 @@ def test_too_many_at_once_are_sent_away(run: Path) -> None:
         assert client.get("/healthz").status_code == 200
 
 
-def test_what_takes_too_long_is_given_up(run: Path) -> None:
+def test_request_above_the_time_limit_gets_503(run: Path) -> None:
     settings = ServerSettings(seconds=0.2)
-    shelf = open_runs([run], settings=settings)
-    with talking(settings=settings, shelf=shelf) as client:
-        answer_now, given_up = shelf["lands"].predictor.ask_many, threading.Event()
+    opened = open_runs([run], settings=settings)
+    with talking(settings=settings, opened=opened) as client:
+        answer_now, given_up = opened["lands"].predictor.ask_many, threading.Event()
 
         def slowly(*words: Any, **options: Any) -> Any:
             given_up.wait(60)
             return answer_now(*words, **options)
 
-        shelf["lands"].predictor.ask_many = slowly  # type: ignore[method-assign]
+        opened["lands"].predictor.ask_many = slowly  # type: ignore[method-assign]
         answer = client.get(ASK)
         given_up.set()
         assert answer.status_code == 503
-        assert error_of(answer)[0] == "this took too long"
+        assert answer.headers["retry-after"]
+        error_of(answer)
 
 
-def test_a_failure_of_ours_tells_no_secret(run: Path) -> None:
+def test_internal_error_hides_details_and_logs_the_trace(run: Path) -> None:
     log = io.StringIO()
     settings = ServerSettings(token=TOKEN)
-    shelf = open_runs([run], settings=settings)
+    opened = open_runs([run], settings=settings)
     bearer = {"authorization": f"Bearer {TOKEN}"}
-    with talking(settings=settings, shelf=shelf, log=log) as client:
+    with talking(settings=settings, opened=opened, log=log) as client:
 
         def fails(*_: Any, **__: Any) -> Any:
             raise RuntimeError("deep inside")
 
-        shelf["lands"].predictor.ask_many = fails  # type: ignore[method-assign]
+        opened["lands"].predictor.ask_many = fails  # type: ignore[method-assign]
         answer = client.get(ASK, headers=bearer)
         assert answer.status_code == 500
         reason, hint = error_of(answer)
@@ -330,7 +330,7 @@ def test_a_failure_of_ours_tells_no_secret(run: Path) -> None:
 
 
 def malformed(chance: random.Random) -> tuple[str, str, dict[str, str], bytes]:
-    """Method, path, headers and body of a request that cannot be answered well."""
+    """Method, path, headers and body of a random malformed request."""
     noise = "".join(chance.choice(string.printable + "é中\0") for _ in range(chance.randrange(1, 60)))
     words = ("ask", "score", "similar", "entities", "entity", "relations", "explain", "mine", "map", "study", "none")
     path = "/v1/" + chance.choice(words)

@@ -1,4 +1,4 @@
-"""Clients that do not behave, on real sockets: they stop reading, hang up, crowd in."""
+"""The server on real sockets, with clients that stop reading, disconnect or open many connections."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def request(path: str, *, method: str = "GET", close: bool = True) -> bytes:
 
 
 def under_way(address: tuple[str, int]) -> float:
-    """Requests that the service is answering, this one left out."""
+    """Requests that the service is answering, except this one."""
     [found] = re.findall(rb"^conjoin_requests_under_way (\S+)", exchange(address, request("/metrics")), re.MULTILINE)
     return float(found) - 1
 
 
-def test_head_is_answered_as_get_is_without_the_body(run: Path) -> None:
+def test_head_returns_the_headers_of_get_without_a_body(run: Path) -> None:
     with listening(run, ServerSettings()) as address:
         for path in ("/healthz", "/v1/runs", "/v1/ask?head=France&relation=borders", "/openapi.json", "/"):
             got, _, body = exchange(address, request(path)).partition(b"\r\n\r\n")
@@ -53,7 +53,7 @@ def test_head_is_answered_as_get_is_without_the_body(run: Path) -> None:
         assert exchange(address, request("/v1/none", method="HEAD")).startswith(b"HTTP/1.1 404")
 
 
-def test_who_does_not_read_the_answers_is_cut_off(run: Path) -> None:
+def test_client_that_stops_reading_is_cut_off(run: Path) -> None:
     with (
         listening(run, ServerSettings(sending_seconds=1.0, rate=1e6, burst=1e6)) as address,
         socket.create_connection(address, timeout=20) as connection,
@@ -64,12 +64,12 @@ def test_who_does_not_read_the_answers_is_cut_off(run: Path) -> None:
             time.sleep(0.05)
         while under_way(address) and time.monotonic() < stuck:
             time.sleep(0.1)
-        assert under_way(address) == 0, "an answer waits for a client that does not read"
+        assert under_way(address) == 0, "the service still holds an answer for a client that does not read"
         assert rest(connection).count(b"HTTP/1.1 200") < 1_000
 
 
 @pytest.mark.slow
-def test_a_crowd_finds_files_enough(run: Path, tmp_path: Path) -> None:
+def test_server_raises_its_open_file_limit(run: Path, tmp_path: Path) -> None:
     few = 256
     command = [
         sys.executable,
@@ -102,7 +102,7 @@ def test_a_crowd_finds_files_enough(run: Path, tmp_path: Path) -> None:
     assert [event for event in events if event != "files"] == ["request", "stopped"], "files: the hard limit is low"
 
 
-def test_mining_stops_when_the_client_has_gone(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mining_stops_when_the_client_disconnects(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began, ended = threading.Event(), threading.Event()
 
     def endless(*_: Any, track: Track, **__: Any) -> Iterator[Any]:
@@ -117,10 +117,10 @@ def test_mining_stops_when_the_client_has_gone(run: Path, monkeypatch: pytest.Mo
         with socket.create_connection(address, timeout=20) as connection:
             connection.sendall(request("/v1/mine"))
             assert began.wait(PATIENCE)
-        assert ended.wait(PATIENCE), "it goes on for nobody"
+        assert ended.wait(PATIENCE), "mining continues after the client disconnected"
 
 
-def test_work_that_outlasts_its_request_is_not_begun_again(run: Path) -> None:
+def test_once_continues_after_a_timeout_and_retries_after_a_failure(run: Path) -> None:
     begun: list[str] = []
     free = threading.Event()
 
@@ -132,19 +132,19 @@ def test_work_that_outlasts_its_request_is_not_begun_again(run: Path) -> None:
         raise AssertionError("begun twice")
 
     async def wanted() -> str:
-        shelf = open_runs([run], settings=ServerSettings())
-        one = shelf[None]
+        opened = open_runs([run], settings=ServerSettings())
+        one = opened[None]
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(shelf.once(one, "what", slow), 0.05)
+            await asyncio.wait_for(opened.once(one, "what", slow), 0.05)
         free.set()
-        found = await shelf.once(one, "what", slow)
+        found = await opened.once(one, "what", slow)
         with pytest.raises(AssertionError):
-            await shelf.once(one, "other", slow)
+            await opened.once(one, "other", slow)
         with pytest.raises(AssertionError):
-            await shelf.once(one, "other", slow)
-        await shelf.close()
+            await opened.once(one, "other", slow)
+        await opened.close()
         return found
 
     with ThreadPoolExecutor(1) as apart:  # a browser test in this process may have a loop running here
         assert apart.submit(lambda: asyncio.run(wanted())).result() == "found"
-    assert len(begun) == 3, "what failed is tried again"
+    assert len(begun) == 3, "a failed computation must be repeated once per call"

@@ -213,7 +213,7 @@ def _questions(file: Path) -> Any:
     from conjoin.evaluation.ranks import _shared_questions
 
     ranks, reference = _reference(file)
-    return {name: column.to_pylist() for name, column in _shared_questions(ranks, reference).items()}
+    return {name: column.to_pylist() for name, column in _shared_questions(ranks, *reference.rsplit(" ", 1)).items()}
 
 
 @cache

@@ -1,7 +1,7 @@
-"""Clients that try to lock all others out of a real service: at its limits and above them, never below.
+"""Clients that try to lock out all others from a real service, at its limits and above.
 
-Every attack holds more connections than the limits allow. While it does, a client with the right token must get its
-answer, and `/healthz` must answer. Source addresses are 127.0.0.1 and others of the loopback network.
+Every attack holds more connections than the limits allow. Meanwhile a client with the right token must get its answer,
+and `/healthz` must answer. Source addresses are 127.0.0.1 and others of the loopback network.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tests.stress.service import TOKEN, Service, request, service, status_of
 
 WRONG = "a-token-that-is-not-the-right-one"
 PATIENCE = 60.0
-"""Seconds after which a connection that should have been closed counts as held for ever."""
+"""Seconds after which a connection that should have been closed counts as held forever."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many connections each attack opens, and the limits of the service that it goes beyond."""
+    """The number of connections of each attack, and the options that set the limits of the service."""
 
     refused: int
     slow: int
@@ -34,7 +34,7 @@ class Size:
 
 
 LONG = Size(refused=1_100, slow=600, idle=1_400)
-"""Beyond the default limits: 1,000 connections in all, 128 of one client, 512 requests at once."""
+"""Above the default limits: 1,000 connections in total, 128 of one client, 512 requests at once."""
 
 
 def head(method: str, path: str, *lines: str, token: str | None = TOKEN, host: str = "localhost") -> bytes:
@@ -61,11 +61,11 @@ REFUSED = (
     (401, head("POST", "/v1/ask", JSON, LENGTH, "Expect: 100-continue", token=WRONG)),
     (401, head("POST", "/v1/ask", JSON, LENGTH, "Connection: Upgrade", "Upgrade: h2c", token=WRONG)),
 )
-"""Requests that are refused before their body has come, with the status of the refusal."""
+"""Requests that are refused before their body has arrived, with the expected status."""
 
 
 class Held:
-    """Connections of an attacker that stay open until the attack is over."""
+    """The connections of an attacker, which stay open until the attack ends."""
 
     def __init__(self, target: Service) -> None:
         self.target = target
@@ -79,7 +79,7 @@ class Held:
         return connection
 
     def drip(self) -> int:
-        """Send one more byte on every connection; how many of them still take it."""
+        """Send one more byte on every connection; return how many accept it."""
         taken = 0
         for connection in self.open:
             with suppress(OSError):
@@ -88,7 +88,7 @@ class Held:
         return taken
 
     def wait_until_closed(self) -> int:
-        """Read until the service closes each connection; how many it had closed in time."""
+        """Read until the service closes each connection; return how many it closed in time."""
         until = time.monotonic() + PATIENCE
         closed = 0
         for connection in self.open:
@@ -115,18 +115,18 @@ def held(target: Service) -> Iterator[Held]:
 
 
 def others_are_served(target: Service) -> int:
-    """Ask as another client does; how many requests were answered."""
+    """Send requests as another client; return how many were answered."""
     for path in ("/healthz", "/readyz"):
         anyone = target.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         assert status_of(anyone) == 200, anyone[:200]
     assert target.ask("/v1/runs") == 200
     body = json.dumps({"triples": []}).encode()
-    assert target.ask("/v1/score", body) == 422, "a body was read, and no triple in it"
+    assert target.ask("/v1/score", body) == 422, "the service must read the body and refuse the empty list"
     return 4
 
 
 def refuse_and_hold(target: Service, count: int) -> int:
-    """Requests that are refused, each with one byte of a body that never comes."""
+    """Send requests that are refused, each with one byte of an incomplete body."""
     answered = 0
     with held(target) as attack:
         for number in range(count):
@@ -144,7 +144,7 @@ def refuse_and_hold(target: Service, count: int) -> int:
 
 
 def send_slowly(target: Service, count: int) -> int:
-    """Heads and bodies that come a byte at a time, with the right token where one is needed."""
+    """Send heads and bodies one byte at a time, with the right token."""
     answered = 0
     whole = head("POST", "/v1/ask", JSON, LENGTH)
     mixed = (
@@ -166,7 +166,7 @@ def send_slowly(target: Service, count: int) -> int:
 
 
 def crowd(target: Service, count: int, *, addresses: int) -> int:
-    """Connections that ask for nothing, from one address and from several."""
+    """Open connections without requests, from one address and from several."""
     answered = 0
     for sources in (1, addresses):
         with held(target) as attack:
@@ -180,7 +180,7 @@ def crowd(target: Service, count: int, *, addresses: int) -> int:
 
 
 def lock_out(run: Path, size: Size = LONG) -> Counts:
-    """All attacks, one after the other, on one service."""
+    """Run all attacks one after another on one service."""
     _allow_files(2 * max(size.refused, size.slow, size.idle) + 64)
     with service(run, *size.options) as target:
         assert target.ask("/v1/runs") == 200
@@ -200,7 +200,7 @@ def lock_out(run: Path, size: Size = LONG) -> Counts:
 
 
 def _allow_files(needed: int) -> None:
-    """Let this process, the attacker, hold its connections."""
+    """Raise the limit on open files of this process, the attacker."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(

@@ -27,12 +27,12 @@ SECRET_NAME = "Atlantis-that-nobody-may-read-in-a-log"
 WORDS = ("ask", "score", "similar", "entities", "entity", "relations", "explain", "mine", "map", "study", "none")
 MEBIBYTE = 1 << 20
 GROWTH = 16.0
-"""MiB by which memory may end above its level after the first third of a soak."""
+"""Largest growth of memory, in MiB, after the first third of a soak."""
 
 
 @dataclass
 class Service:
-    """A service process, where it listens, and every line of its log."""
+    """A service process, its address, and every line of its log."""
 
     process: subprocess.Popen[str]
     address: tuple[str, int]
@@ -43,7 +43,7 @@ class Service:
         return resident(self.process.pid) / MEBIBYTE
 
     def send(self, request: bytes, *, seconds: float = 20) -> bytes:
-        """Send bytes and read until the other side closes."""
+        """Send bytes and read until the service closes the connection."""
         with socket.create_connection(self.address, timeout=seconds) as connection:
             with suppress(BrokenPipeError, ConnectionResetError):
                 connection.sendall(request)
@@ -59,7 +59,7 @@ class Service:
 
 @contextmanager
 def service(run: Path, *options: str) -> Iterator[Service]:
-    """`conjoin serve` with a token, ended politely; its log must be JSON lines without a secret."""
+    """`conjoin serve` with a token, stopped by SIGTERM at the end. Its log must be JSON lines without a secret."""
     words = [sys.executable, "-m", "conjoin", "serve", str(run), "--port", "0", "--json", "--rate", "1e6", *options]
     process = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "CONJOIN_TOKEN": TOKEN}
@@ -98,7 +98,7 @@ def status_of(answer: bytes) -> int:
 
 
 def malformed(chance: random.Random) -> bytes:
-    """Bytes that no well-meaning client sends."""
+    """Random bytes of a malformed request."""
     noise = "".join(chance.choice(string.printable + "é") for _ in range(chance.randrange(1, 80)))
     path = f"/v1/{chance.choice(WORDS)}?{quote(chance.choice(['k', 'run', 'head', noise]))}={quote(noise)}"
     value: Any = chance.choice([None, -1, 10**30, 1e308, True, [], {}, noise, [[noise]], {"run": noise}, SECRET_NAME])
@@ -131,7 +131,7 @@ def malformed(chance: random.Random) -> bytes:
 
 
 def attacked(run: Path, *, requests: int, slow: int) -> Counts:
-    """Malformed requests, bodies too large, clients too slow to send and too slow to read; then all is as before."""
+    """Send malformed requests and large bodies, and hold slow clients. The service must still answer afterwards."""
     chance, refused, dropped = random.Random(requests), 0, 0
     with service(run) as target:
         assert target.ask("/v1/runs") == 200
@@ -173,15 +173,15 @@ def _large_bodies(target: Service) -> int:
     head += f"Authorization: Bearer {TOKEN}\r\n"
     announced = target.send(f"{head}Content-Length: {1 << 40}\r\n\r\n".encode() + b" " * MEBIBYTE)
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
-    poured = target.send(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + 200 * chunk + b"0\r\n\r\n")
-    for answer in (announced, poured):
+    chunked = target.send(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + 200 * chunk + b"0\r\n\r\n")
+    for answer in (announced, chunked):
         assert status_of(answer) in (0, 413), answer[:200]
     assert target.memory() - before < 64
     return 2
 
 
 def _slow(target: Service, kind: int) -> socket.socket:
-    """A client that sends half a head, half a body, or asks for much and reads nothing."""
+    """A client that sends half a head or half a body, or requests much and reads nothing."""
     connection = socket.create_connection(target.address, timeout=20)
     whole = request("POST", "/v1/ask", b'{"questions": []}')
     much = request("GET", "/v1/map?limit=100000")
@@ -190,7 +190,7 @@ def _slow(target: Service, kind: int) -> socket.socket:
 
 
 def soak(run: Path, *, seconds: float, pause: float = 0.02) -> Counts:
-    """Questions of every kind for a long time: memory ends where it was after the first third."""
+    """Send questions of every kind for a long time. After the first third, memory must stay level."""
     chance, sent, level = random.Random(0), 0, []
     with service(run) as target:
         names = _names(target)

@@ -316,7 +316,7 @@ def test_impossible_trainings_are_refused() -> None:
     frozen.relations.requires_grad_(False)
     with pytest.raises(UsageError, match="frozen"):
         train(frozen, GRAPH)
-    with pytest.raises(UsageError, match=r"torch\.float16 cannot be trained: .* model\.float\(\)"):
+    with pytest.raises(UsageError, match=r"torch\.float16.*model\.float\(\)"):
         train(fresh().half(), GRAPH)
     with torch.inference_mode():
         converted = fresh().double()

@@ -34,10 +34,9 @@ class RelationSoftmax:
     """The cross-entropy of the relation over all relations, with scores Re Σ h r conj(t): a term that is no penalty."""
 
     def __call__(self, batch: Batch) -> Tensor:
-        count = len(batch.relation_table)
-        every = batch.form.unfold(batch.relation_table)
+        count = 2 * batch.model.n_relations
         scores = [
-            batch.form.query(h[None].expand(count, -1), every) @ t
+            batch.form.query(h[None].expand(count, -1), batch.every_relation) @ t
             for h, t in zip(batch.heads, batch.tails, strict=True)
         ]
         return torch.nn.functional.cross_entropy(torch.stack(scores), batch.r)

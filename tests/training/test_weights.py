@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.oracle.models import model_of
+from tests.oracle.models import model_of, penalty_of
 from tests.oracle.standings import random_graph
 from tests.training.steps.test_rowwise import everyone
 from torch import Tensor
@@ -30,8 +30,7 @@ def reference(model: Model, recipe: Recipe) -> tuple[Tensor, list[Tensor]]:
     """The weighted mean of the cross-entropy, its penalty, and their gradients by autograd."""
     h, r, t = BATCH.unbind(1)
     losses = torch.nn.functional.cross_entropy(model.scores(h, r), t, reduction="none")
-    squared = dict(zip(("head", "relation", "tail"), model.squared_moduli(h, r, t), strict=True))
-    cost = Objective.of(recipe).penalty.per_example(squared).mean()
+    cost = penalty_of(model, h, r, t, recipe)
     nll = (losses * WEIGHTS.double()).sum() / WEIGHTS.double().sum()
     return torch.stack([nll, cost]).detach(), list(torch.autograd.grad(nll + cost, list(model.parameters())))
 

@@ -1,7 +1,7 @@
-// Runs before the first paint, so that a chosen theme does not flash.
+// Runs before the first paint, so that the page never shows the wrong theme first.
 try {
   const chosen = localStorage.getItem("conjoin-theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
 } catch {
-  // Storage may be forbidden: then the system's preference holds.
+  // Storage may be blocked; use the system's preference then.
 }

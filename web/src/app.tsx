@@ -1,4 +1,4 @@
-/** The frame around every page: name, pages, run, theme. */
+/** The frame around every page: header with navigation and theme, footer with the run. */
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, keepToken, Refused, type RunView, type Runs } from "./client";
@@ -8,7 +8,7 @@ import { EntityPage } from "./pages/entity";
 import { RelationsPage } from "./pages/relations";
 import { Symbol } from "./parts/marks";
 import { Failure, Loading, Nothing } from "./parts/states";
-import { compact, decimals, plural } from "./numbers";
+import { compact, decimals, HITS_HINT, MRR_HINT, plural } from "./numbers";
 import { useRemote } from "./remote";
 import { go, href, nameTab, type Page, PAGES, type Query, useRoute } from "./route";
 import { type Theme, useTheme } from "./theme";
@@ -18,11 +18,11 @@ export interface PageProps {
   readonly runs: readonly RunView[];
   readonly query: Query;
   readonly theme: Theme;
-  /** The address of a page with the run that is being looked at. */
+  /** The address of a page, keeping the selected run. */
   readonly link: (page: Page, wanted?: Record<string, string | number | null | undefined>) => string;
 }
 
-/** A page that is loaded when it is first opened. */
+/** A page whose code is loaded when it is first opened. */
 function later(load: () => Promise<(props: PageProps) => VNode>): (props: PageProps) => VNode {
   return function Later(props: PageProps): VNode {
     const found = useRemote("page", () => load().catch(() => { throw unloaded(); }));
@@ -32,7 +32,7 @@ function later(load: () => Promise<(props: PageProps) => VNode>): (props: PagePr
 }
 
 function unloaded(): Refused {
-  return new Refused(0, "This page could not be loaded.", "Is “conjoin serve” still running? Where it was updated meanwhile, reload the page.");
+  return new Refused(0, "This page could not be loaded.", "Check that “conjoin serve” is running. If it was updated, reload the page.");
 }
 
 const SHOWN: Readonly<Record<Page, (props: PageProps) => VNode>> = {
@@ -78,7 +78,7 @@ export function App(): VNode {
     <>
       <a class="skip" href="#content">Skip to the content</a>
       <header class="frame">
-        <a class="mark" href={link("ask")} aria-label="Conjoin, start" data-top>
+        <a class="mark" href={link("ask")} aria-label="Conjoin home" data-top>
           <svg viewBox="0 0 32 32" aria-hidden="true">
             <path d="M3 16h26" stroke="currentColor" stroke-width="2.5" stroke-linecap="round" />
             <circle class="upper" cx="18" cy="7" r="4.5" />
@@ -91,7 +91,7 @@ export function App(): VNode {
             <a key={one} href={link(one)} aria-current={one === page ? "page" : undefined} data-top>{TITLES[one]}</a>
           ))}
         </nav>
-        <button type="button" class="quiet theme" onClick={turn} aria-label={theme === "dark" ? "Switch to light" : "Switch to dark"}>
+        <button type="button" class="quiet theme" onClick={turn} aria-label={theme === "dark" ? "Switch to light theme" : "Switch to dark theme"}>
           <svg viewBox="0 0 20 20" aria-hidden="true">
             <circle cx="10" cy="10" r="7" fill="none" stroke="currentColor" stroke-width="1.6" />
             <path d="M10 3a7 7 0 0 1 0 14z" fill="currentColor" />
@@ -100,22 +100,22 @@ export function App(): VNode {
       </header>
       <main id="content" tabIndex={-1}>
         {runs.state === "failed" && runs.refusal.status === 401 ? (
-          <Door wrong={entered > 0} enter={(token) => { keepToken(token); setEntered((n) => n + 1); }} />
+          <TokenForm wrong={entered > 0} enter={(token) => { keepToken(token); setEntered((n) => n + 1); }} />
         ) : runs.state === "failed" ? (
           <Failure refusal={runs.refusal} retry={runs.retry} />
         ) : runs.state === "loading" ? (
           <Loading lines={6} />
         ) : page === null ? (
-          <><h1 class="hidden">Not found</h1><Nothing title="There is no such page"><a href={link("ask")}>Ask a question instead</a></Nothing></>
+          <><h1 class="hidden">Not found</h1><Nothing title="Page not found"><a href={link("ask")}>Go to the start page</a></Nothing></>
         ) : !run ? (
-          <><h1 class="hidden">{TITLES[page]}</h1><Nothing title={`No run called ${query["run"] ?? ""} is served here`}>
-            Served: {runs.value.runs.map((one, i) => <>{i > 0 && ", "}<a href={href(page, { ...query, run: one.name })}>{one.name}</a></>)}
+          <><h1 class="hidden">{TITLES[page]}</h1><Nothing title={`This service has no run named “${query["run"] ?? ""}”`}>
+            Available runs: {runs.value.runs.map((one, i) => <>{i > 0 && ", "}<a href={href(page, { ...query, run: one.name })}>{one.name}</a></>)}
           </Nothing></>
         ) : (
           Shown(page, { run, runs: runs.value.runs, query, theme, link })
         )}
       </main>
-      {run && runs.value && <Foot run={run} runs={runs.value} page={page} query={query} />}
+      {run && runs.value && <Footer run={run} runs={runs.value} page={page} query={query} />}
     </>
   );
 }
@@ -125,13 +125,13 @@ function Shown(page: Page, props: PageProps): VNode {
   return <Page key={page} {...props} />;
 }
 
-/** Which model speaks, and how good it is: said once, at the end of every page. */
-function Foot({ run, runs, page, query }: { run: RunView; runs: Runs; page: Page | null; query: Query }): VNode {
+/** The selected run and its quality, at the end of every page. */
+function Footer({ run, runs, page, query }: { run: RunView; runs: Runs; page: Page | null; query: Query }): VNode {
   const measured = run.metrics.test ?? run.metrics.valid;
   return (
     <footer class="frame">
       <label>
-        <span class="soft">Run</span>{" "}
+        <span class="soft" title="A run is one trained model">Run</span>{" "}
         {runs.runs.length > 1 ? (
           <select
             value={run.name}
@@ -143,10 +143,10 @@ function Foot({ run, runs, page, query }: { run: RunView; runs: Runs; page: Page
           <b>{run.name}</b>
         )}
       </label>
-      <span title={run.form}><Symbol text={run.symbol} />, rank {run.rank}</span>
+      <span title={`Form ${run.form}: the scoring function. Rank: the number of coordinates of an embedding.`}><Symbol text={run.symbol} />, rank {run.rank}</span>
       <span>{run.data}: {plural(run.entities, "entity", "entities")}, {plural(run.relations, "relation")}, {compact(run.train)} facts</span>
       {measured && measured.mrr !== null && (
-        <span title="Mean reciprocal rank of held-out facts; Hits@10: how often the true answer is among the first ten">
+        <span title={`${MRR_HINT} ${HITS_HINT}`}>
           MRR {decimals(measured.mrr, 3)}, Hits@10 {decimals(measured["hits@10"], 2)}
         </span>
       )}
@@ -155,15 +155,16 @@ function Foot({ run, runs, page, query }: { run: RunView; runs: Runs; page: Page
   );
 }
 
-function Door({ wrong, enter }: { wrong: boolean; enter: (token: string) => void }): VNode {
+function TokenForm({ wrong, enter }: { wrong: boolean; enter: (token: string) => void }): VNode {
   const [token, setToken] = useState("");
   return (
-    <form class="door card" onSubmit={(event) => { event.preventDefault(); if (token) enter(token.trim()); }}>
-      <h1>This service asks for a token</h1>
-      <label for="token">{wrong ? "That was not it. Token" : "Token"}</label>
+    <form class="token-form card" onSubmit={(event) => { event.preventDefault(); if (token) enter(token.trim()); }}>
+      <h1>This service requires a token</h1>
+      {wrong && <p role="alert">This token is wrong. Enter it again.</p>}
+      <label for="token">Token</label>
       <input id="token" type="password" autocomplete="current-password" value={token} onInput={(event) => setToken(event.currentTarget.value)} />
-      <button type="submit" class="main">Enter</button>
-      <p class="soft">It was set when the service was started. This tab keeps it until it is closed.</p>
+      <button type="submit" class="main">Continue</button>
+      <p class="soft">The token was set when the service was started. This tab remembers it until you close the tab.</p>
     </form>
   );
 }

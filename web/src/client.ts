@@ -1,4 +1,4 @@
-/** The HTTP interface, typed. docs/api.md is the contract. */
+/** A typed client of the HTTP interface, which docs/api.md describes. */
 import type { Scene } from "./draw/sphere";
 
 export interface Named { readonly name: string; readonly label: string }
@@ -6,7 +6,7 @@ export interface Entity extends Named { readonly degree: number }
 export interface Fact { readonly head: Named; readonly relation: Named; readonly tail: Named }
 export type Side = "head" | "relation" | "tail";
 export const SIDES: readonly Side[] = ["head", "relation", "tail"];
-/** Stands for what is asked: something that is called so cannot be asked about. */
+/** Marks the unknown of a question. An entity with this name cannot be asked about. */
 export const UNKNOWN = "?";
 
 export interface Answer {
@@ -118,12 +118,12 @@ function storedToken(): string | null {
   try {
     return sessionStorage.getItem(TOKEN);
   } catch {
-    return null; // Forbidden storage: a token lasts until the page is left.
+    return null; // Storage is blocked: the token lasts until the page is closed.
   }
 }
 
 export function keepToken(given: string): void {
-  token = given.replaceAll(/[^ -~]/g, ""); // No header carries other signs, such as those that are pasted unseen.
+  token = given.replaceAll(/[^ -~]/g, ""); // A header cannot carry other characters, such as invisible ones from pasting.
   try {
     sessionStorage.setItem(TOKEN, token);
   } catch {
@@ -143,7 +143,7 @@ export function addressOf(path: string, parameters: Parameters = {}): string {
   return address.href;
 }
 
-/** A run never changes while it is served, so what was answered once is kept: going back is instant. */
+/** Answers are cached, because a run does not change while it is served. Going back is instant. */
 export async function get<T>(path: string, parameters: Parameters, signal?: AbortSignal): Promise<T> {
   const address = addressOf(`v1/${path}`, parameters);
   if (remembered.has(address)) return remembered.get(address) as T;
@@ -167,14 +167,14 @@ async function send<T>(address: string, request: RequestInit): Promise<T> {
   const headers = new Headers(request.headers);
   if (token) headers.set("Authorization", `Bearer ${token}`);
   const reply = await fetch(address, { ...request, headers }).catch(unanswered);
-  // Who leaves, or a service that ends, cuts an answer in the middle: half an answer is none.
+  // Leaving the page or stopping the service cuts an answer off; treat an incomplete answer as none.
   const content: unknown = await reply.json().catch((error: unknown) => (error instanceof SyntaxError && !reply.ok ? null : unanswered(error)));
   if (reply.ok) return content as T;
   const refusal = (content as { error?: { reason?: string; hint?: string } } | null)?.error;
-  throw new Refused(reply.status, refusal?.reason ?? `The service answered ${reply.status}.`, refusal?.hint ?? "");
+  throw new Refused(reply.status, refusal?.reason ?? `The service returned status ${reply.status}.`, refusal?.hint ?? "");
 }
 
 function unanswered(error: unknown): never {
   if (error instanceof DOMException && error.name === "AbortError") throw error;
-  throw new Refused(0, "The service does not answer.", "Is “conjoin serve” still running? Start it again, then try once more.");
+  throw new Refused(0, "The service is not responding.", "Check that “conjoin serve” is running, then try again.");
 }

@@ -1,4 +1,8 @@
-/** Numbers and words as people read them. */
+/** Format numbers and names for people. */
+/** Tooltips that explain the two metrics. */
+export const MRR_HINT = "MRR (mean reciprocal rank): the average of 1/rank of the correct answer on held-out facts; 1 is best.";
+export const HITS_HINT = "Hits@10: the share of questions whose correct answer is among the first 10.";
+
 const whole = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
@@ -13,12 +17,12 @@ export function percent(p: number): string {
   return `${Math.round(100 * p)} %`;
 }
 
-/** "head of has_capital", with the relation as words. */
+/** "head of has_capital" with the relation as words. */
 export function classWords(label: string): string {
   return label.replace(/^(head|tail) of (.*)$/, (_, side: string, relation: string) => `${side} of ${words(relation)}`);
 }
 
-/** has_capital, _hypernym, /people/person/place_of_birth and http://example.org/terms#partOf become words. */
+/** A relation name as words: has_capital, _hypernym, /people/person/place_of_birth, http://example.org/terms#partOf. */
 export function words(relation: string): string {
   const last = relation.startsWith("/") ? steps(relation).slice(-2).join(" › ") : ending(relation);
   return last.replaceAll("_", " ").trim() || relation;
@@ -26,18 +30,18 @@ export function words(relation: string): string {
 
 const steps = (name: string): string[] => name.split(/[/#]/).filter(Boolean);
 
-/** What an address ends with: its beginning is that of most others. Other names stay whole. */
+/** The last part of a URL, because many URLs share their beginning. Other names stay whole. */
 const ending = (name: string): string => (/^[a-z][a-z0-9+.-]*:\/\//i.test(name) && steps(name).at(-1)) || name;
 
 const LONGEST = 24;
 
-/** A label for where there is little room. */
+/** A short form of a label. */
 export function brief(label: string): string {
   const text = ending(label);
   return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text;
 }
 
-/** Those of the relations that read like another one as words: they have to be told apart by their names. */
+/** Names of relations whose words equal those of another relation; the page then shows their full names. */
 export function alike(relations: readonly { readonly name: string; readonly label: string }[]): ReadonlySet<string> {
   const first = new Map<string, string>();
   const found = new Set<string>();

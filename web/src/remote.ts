@@ -1,4 +1,4 @@
-/** What is being fetched, as one of three states. */
+/** A value that is being fetched: loading, ready or failed. */
 import { useEffect, useState } from "preact/hooks";
 import { Refused } from "./client";
 
@@ -7,7 +7,7 @@ export type Remote<T> =
   | { readonly state: "ready"; readonly value: T }
   | { readonly state: "failed"; readonly value: null; readonly refusal: Refused; readonly retry: () => void };
 
-/** Fetch again whenever `key` changes; null fetches nothing and stays loading. The last value stays at hand as `stale`. */
+/** Fetch whenever `key` changes; null fetches nothing and stays loading. The previous value is available as `stale`. */
 export function useRemote<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): Remote<T> {
   const [tries, setTries] = useState(0);
   const [held, setHeld] = useState<{ key: string | null; remote: Remote<T>; last: T | null }>({

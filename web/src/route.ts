@@ -1,4 +1,4 @@
-/** Where the reader is: a page and its query. The address bar is the only store of what is shown. */
+/** The current page and its query. The address bar is the only place that stores the state of the page. */
 import { useEffect, useState } from "preact/hooks";
 
 export const PAGES = ["ask", "entity", "map", "relations", "geometry", "studies", "api"] as const;
@@ -11,7 +11,7 @@ export interface Route {
 type Wanted = Record<string, string | number | null | undefined>;
 
 const MOVED = "conjoin-moved";
-/** Milliseconds without anything being fetched, after which a page is as long as it gets. */
+/** Milliseconds without a running request, after which a page is assumed to have its final length. */
 const PATIENCE = 3000;
 const ROOT = new URL(".", document.baseURI);
 let finding = new AbortController();
@@ -22,7 +22,7 @@ export function read(address: Location | URL = location): Route {
   return { page, query: Object.fromEntries(new URLSearchParams(address.search)) };
 }
 
-/** The address of a page; what is empty is left out, so that equal states have equal addresses. */
+/** The address of a page. Empty parameters are omitted, so that equal states have equal addresses. */
 export function href(page: Page, wanted: Wanted = {}): string {
   const search = new URLSearchParams();
   for (const [key, value] of Object.entries(wanted)) {
@@ -32,13 +32,13 @@ export function href(page: Page, wanted: Wanted = {}): string {
   return new URL(page + (text ? `?${text}` : ""), ROOT).href;
 }
 
-/** Move there; `top` is a push that starts at the top, as another page does. */
+/** Go to an address; `top` pushes and scrolls to the top, which a change of page always does. */
 export function go(address: string, how: "push" | "replace" | "top" = "push"): void {
   if (address === location.href) return;
   const other = read(new URL(address)).page !== read().page;
   if (how === "replace") history.replaceState(history.state, "", address);
   else {
-    keepPlace();
+    storeScroll();
     finding.abort();
     history.pushState(null, "", address);
   }
@@ -50,21 +50,21 @@ export function useRoute(): Route {
   const [route, setRoute] = useState(read);
   useEffect(() => {
     const moved = (): void => setRoute(read());
-    const back = (): void => { moved(); findPlace(); };
+    const back = (): void => { moved(); restoreScroll(); };
     let settle = 0;
-    const scrolled = (): void => { clearTimeout(settle); settle = window.setTimeout(keepPlace, 200); };
+    const scrolled = (): void => { clearTimeout(settle); settle = window.setTimeout(storeScroll, 200); };
     history.scrollRestoration = "manual";
-    findPlace();
+    restoreScroll();
     addEventListener("popstate", back);
     addEventListener("scroll", scrolled, { passive: true });
-    addEventListener("beforeunload", keepPlace);
+    addEventListener("beforeunload", storeScroll);
     addEventListener(MOVED, moved);
     document.addEventListener("click", followInside);
     return () => {
       clearTimeout(settle);
       removeEventListener("popstate", back);
       removeEventListener("scroll", scrolled);
-      removeEventListener("beforeunload", keepPlace);
+      removeEventListener("beforeunload", storeScroll);
       removeEventListener(MOVED, moved);
       document.removeEventListener("click", followInside);
     };
@@ -72,13 +72,13 @@ export function useRoute(): Route {
   return route;
 }
 
-/** Each entry of the history remembers how far down it was read; on the way there it already does. */
-function keepPlace(): void {
+/** Store the scroll position in the history entry, unless it is being restored. */
+function storeScroll(): void {
   if (finding.signal.aborted) history.replaceState({ down: Math.round(scrollY) }, "");
 }
 
-/** Scroll there once what is fetched again, however late, has made the page long enough, unless the reader is faster. */
-function findPlace(): void {
+/** Restore the scroll position once fetched content has made the page long enough, unless the reader scrolls first. */
+function restoreScroll(): void {
   finding.abort();
   const reader = (finding = new AbortController());
   const down = (history.state as { down?: number } | null)?.down ?? 0;
@@ -96,7 +96,7 @@ function findPlace(): void {
   requestAnimationFrame(look);
 }
 
-/** Plain clicks on links to our own pages move without a reload; everything else is the browser's. */
+/** Plain clicks on links to our own pages navigate without a reload; the browser handles all others. */
 function followInside(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const link = event.target instanceof Element ? event.target.closest("a") : null;
@@ -107,7 +107,7 @@ function followInside(event: MouseEvent): void {
   go(link.href, link.dataset["top"] === undefined ? "push" : "top");
 }
 
-/** What the tab, the history and a bookmark are called. */
+/** Set the title of the tab, which history and bookmarks use too. */
 export function nameTab(...parts: readonly (string | null | undefined)[]): void {
   document.title = [...parts, "Conjoin"].filter(Boolean).join(" · ");
 }

@@ -23,7 +23,7 @@ export function useTheme(): [Theme, () => void] {
     try {
       localStorage.setItem(KEY, next);
     } catch {
-      // Forbidden storage: the choice lasts until the page is left.
+      // Storage is blocked: the choice lasts until the page is closed.
     }
     setTheme(next);
   };

@@ -8,13 +8,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from conjoin.forms.base import Form, Slots
 from conjoin.forms.planar import Z
+from conjoin.forms.tied import Slots, TiedForm
 from conjoin.forms.ties import Tie
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn(Form):
+class Turn(TiedForm):
     """q = (a1 h1 / |a1| | a2 h2 / |a2|), h = (h1 | h2)."""
 
     a1: Tie | None = None

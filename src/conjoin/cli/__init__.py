@@ -1,4 +1,4 @@
-"""The command line: one short function per verb, thin over the library."""
+"""The command line: one module per verb. Each verb reads its options, calls the library and prints the result."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from conjoin.cli.output import complain, say
 from conjoin.errors import ConjoinError, Stopped
 
 app = typer.Typer(
-    help="Knowledge-graph embeddings in complex space: train, rank, ask. Start with `conjoin demo`.",
+    help="Train embeddings of a knowledge graph and find missing facts. Start with `conjoin demo`.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode=None,
@@ -77,23 +77,23 @@ VERBS = (
     fold.fold,
     serve.serve,
 )
-OF_ONE_GRAPH = (inspect.inspect, split.split, patterns.patterns, plan.plan, train.train, tune.tune)
-SPINS = "5000"
-"""How long an idle OpenMP thread burns its core before it sleeps. The default is so long that programs which all spin
-can stall each other (docs/decisions/0006-threads.md)."""
+ONE_GRAPH_VERBS = (inspect.inspect, split.split, patterns.patterns, plan.plan, train.train, tune.tune)
+SPIN_COUNT = "5000"
+"""How long an idle OpenMP thread keeps its core busy before it sleeps. With the much longer default, several busy
+programs on one machine stall each other (docs/decisions/0006-threads.md)."""
 INTERRUPTED = 130
-"""The exit code after Ctrl-C where nothing had begun that could be finished first."""
+"""Exit code after Ctrl-C during work that has no checkpoint to finish first."""
 
 for verb in VERBS:
-    app.command(cls=opt.OfOneGraph if verb in OF_ONE_GRAPH else None)(verb)
-app.command("import")(import_model.import_model)
+    app.command(cls=opt.OneGraphVerb if verb in ONE_GRAPH_VERBS else opt.Verb)(verb)
+app.command("import", cls=opt.Verb)(import_model.import_model)
 app.add_typer(study.study_app, name="study")
 app.add_typer(bench.bench_app(), name="bench")
 app.add_typer(figure.figure_app, name="figure")
 
 
-def _version(wanted: bool) -> None:
-    if not wanted:
+def _print_version(requested: bool) -> None:
+    if not requested:
         return
     import torch
 
@@ -106,15 +106,18 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Versions of conjoin, torch, device.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the versions and the device, then exit."
+        ),
     ] = False,
 ) -> None:
-    """Options before the verb."""
+    """Options that come before the verb."""
 
 
 def main() -> None:
-    """The program: errors become one sentence and an exit code, 2 for wrong use or bad input, 1 for a failure."""
-    os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+    """Run the program. An error becomes one line and an exit code: 2 for wrong use or bad input, 1 for a failure."""
+    os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -130,9 +133,9 @@ def main() -> None:
         complain(f"{error}")
         sys.exit(error.exit_code)
     except OSError as error:
-        complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+        complain(f"{error.filename or 'operating system'}: {error.strerror or error}")
         sys.exit(1)
-    except SystemExit as left:
-        if left.code == INTERRUPTED:
-            say("stopped. A run that had begun goes on from its last checkpoint by the same command with --resume.")
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            say("stopped. To continue a run from its last checkpoint, repeat the command with --resume.")
         raise

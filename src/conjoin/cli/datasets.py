@@ -1,4 +1,4 @@
-"""`conjoin datasets`: list the benchmark datasets."""
+"""`conjoin datasets`: list the named datasets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import TypeVar
 from conjoin.cli import options as opt
 from conjoin.cli.output import emit, say, show_table
 
-Found = TypeVar("Found")
+Item = TypeVar("Item")
 
 
 def datasets(*, json: opt.Json = False) -> None:
-    """List the datasets that have a name, and where they lie."""
+    """List the named datasets, their sizes and licences.
+
+    \b
+    conjoin datasets
+    conjoin fetch wn18rr
+    """
     from conjoin.datasets.load import locate
     from conjoin.datasets.registry import dataset, every_name
 
@@ -36,7 +41,7 @@ def datasets(*, json: opt.Json = False) -> None:
         return
     sizes = [(record.name, *(f"{count:,}" for count in vars(record.counts).values())) for record, _ in records]
     show_table("Datasets", ("name", "train", "valid", "test", "entities", "relations"), sizes)
-    places = [
+    locations = [
         (
             record.name,
             "embedded" if record.embedded else str(folder) if folder else "conjoin fetch " + record.name,
@@ -44,17 +49,17 @@ def datasets(*, json: opt.Json = False) -> None:
         )
         for record, folder in records
     ]
-    show_table("Where they lie", ("name", "where", "licence"), places, left=3)
+    show_table("Files", ("name", "where", "licence"), locations, left=3)
 
 
-def available_datasets(names: Iterable[str], find: Callable[[str], Found]) -> list[Found]:
-    """What is found under each name; what another package has broken is said and left out."""
+def available_datasets(names: Iterable[str], find: Callable[[str], Item]) -> list[Item]:
+    """The item of each name. A broken plugin is reported and left out."""
     from conjoin.errors import BrokenPlugin
 
-    found = []
+    items = []
     for name in names:
         try:
-            found.append(find(name))
+            items.append(find(name))
         except BrokenPlugin as error:
             say(f"left out: {error}")
-    return found
+    return items

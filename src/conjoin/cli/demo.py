@@ -1,4 +1,4 @@
-"""The demonstration: four forms on the atlas, a comparison, and questions that a person can judge."""
+"""`conjoin demo`: train four forms on the atlas, compare them, and answer three questions."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ FORMS = ("complex", "complex-conj", "5star", "5star-conj")
 RANK = 32
 SETTINGS = {"epochs": 20, "batch": 200, "lr": 0.1, "n3": 0.02}
 QUESTIONS = (("Italy", "borders", "?"), ("?", "has_capital", "Caracas"), ("Malta", "has_currency", "?"))
-"""Each has an answer that was held out: the model has to find it without having seen it."""
+"""Each has a held-out answer: the model must find it without having seen it."""
 
 
 def demo(
     *,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Where the four run folders go.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the four run folders.")] = Path("runs/demo"),
     json: opt.Json = False,
 ) -> None:
-    """Train four forms on the embedded atlas and compare them.
+    """Train four small models on the embedded atlas and compare them.
 
-    Then the best of them answers three questions. About half a minute on two cores.
+    The best model then answers three questions. Takes about half a minute on two cores.
+
+    \b
+    conjoin demo
     """
     import conjoin
     from conjoin.forms.notation import SYMBOLS
@@ -51,8 +54,8 @@ def demo(
         run = Run.of(graph, form, rank=RANK, recipe=recipe)
         with ProgressDisplay(recipe.epochs, form).watching() as watcher:
             conduct = ExecutionOptions(track=watcher.track, watch=watcher.epoch)
-            done = conjoin.execute(run, graph, out / form, conduct=conduct)
-        results[form] = done.result
+            folder = conjoin.execute(run, graph, out / form, conduct=conduct)
+        results[form] = folder.result
     best = max(FORMS, key=lambda form: results[form]["test"]["mrr"])
     predictor = conjoin.open(out / best)
     answers = [(question, predictor.ask(*question, k=5)) for question in QUESTIONS]
@@ -61,7 +64,7 @@ def demo(
             {
                 "runs": {form: {"folder": str(out / form), **results[form]} for form in FORMS},
                 "best": best,
-                "answers": [answer_report(question, found) for question, found in answers],
+                "answers": [answer_report(question, answered) for question, answered in answers],
             }
         )
         return
@@ -78,15 +81,15 @@ def demo(
     ]
     heads = ("form", "paper", "MRR", "H@1", "H@3", "H@10", "s/epoch", "parameters", "rel. bytes")
     show_table(f"Test facts of the atlas, rank {RANK}, {recipe.epochs} epochs", heads, rows, left=2)
-    show("Tied by conjugation, a relation owns half the numbers; what is lost is in the first columns.")
-    show("Three questions. A fact it was trained on is bare; ✓ is true, but was held out of training; ? is a guess.")
-    for question, found in answers:
-        words = ", ".join(f"{answer.label}{_mark(graph, question, answer)}" for answer in found)
-        show(f"  {' '.join(question)}   →   {words}")
+    show("Tied by conjugation (complex-conj, 5star-conj), a relation has half the parameters at a similar MRR.")
+    show("Three questions. No mark: a training fact; ✓: a true fact held out of training; ?: a guess.")
+    for question, answered in answers:
+        marked = ", ".join(f"{answer.label}{_mark(graph, question, answer)}" for answer in answered)
+        show(f"  {' '.join(question)}   →   {marked}")
     as_module = Path(sys.argv[0]).name == "__main__.py"
     program = "conjoin" if shutil.which("conjoin") else "python -m conjoin" if as_module else sys.argv[0]
     others = " ".join(str(out / form) for form in FORMS if form != best)
-    show(f"\nThat took {time.monotonic() - start:.0f} s. Ask more, or open the explorer:")
+    show(f"\nThis took {time.monotonic() - start:.0f} s. Ask more, or open the explorer:")
     show(f"  {program} ask {out / best} France borders '?'")
     show(f"  {program} serve {out / best} {others}")
 

@@ -1,4 +1,4 @@
-"""`conjoin explain`: the facts and paths that support an answer."""
+"""`conjoin explain`: the training facts and paths that support an answer."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ if TYPE_CHECKING:
 
 def explain(
     run: opt.RunArgument,
-    head: Annotated[str, typer.Argument(metavar="HEAD", help="A name or label.")],
-    relation: Annotated[str, typer.Argument(metavar="RELATION", help="A relation.")],
-    tail: Annotated[str, typer.Argument(metavar="TAIL", help="A name or label.")],
+    head: Annotated[str, typer.Argument(metavar="HEAD", help="The head: a name or label.")],
+    relation: Annotated[str, typer.Argument(metavar="RELATION", help="The relation: a name or label.")],
+    tail: Annotated[str, typer.Argument(metavar="TAIL", help="The tail: a name or label.")],
     *,
-    k: Annotated[int, typer.Option("-k", help="How many facts and how many paths.")] = 5,
+    k: Annotated[int, typer.Option("-k", help="Number of facts, and of paths.")] = 5,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
-    """Say which training facts support an answer.
-
-    And how its ends are linked.
+    """Show the training facts and paths that support an answer.
 
     \b
     conjoin explain runs/atlas Austria borders Italy
@@ -34,25 +32,25 @@ def explain(
     from conjoin.predict.explain import explain as explain_answer
     from conjoin.predict.predictor import open_run
 
-    found = explain_answer(open_run(run, weights=weights), head, relation, tail, k=k)
+    explanation = explain_answer(open_run(run, weights=weights), head, relation, tail, k=k)
     if json:
-        emit(found.to_json())
+        emit(explanation.to_json())
     else:
-        show_explanation(found)
+        show_explanation(explanation)
 
 
-def show_explanation(found: Explanation) -> None:
-    """Supports and paths as two tables."""
-    rows = [(support.label, f"{100 * support.strength:.1f} %") for support in found.supports]
-    itself = "  (a training fact itself)" if found.trained else ""
-    show_table(f"{found.label}{itself}", ("supported by", "share"), rows)
+def show_explanation(explanation: Explanation) -> None:
+    """Print the supporting facts and the paths as two tables."""
+    rows = [(support.label, f"{100 * support.strength:.1f} %") for support in explanation.supports]
+    note = "  (a training fact)" if explanation.trained else ""
+    show_table(f"{explanation.label}{note}", ("supported by", "share"), rows)
     if not rows:
-        show("No training fact near it supports this.")
-    links = [(path_line(found, place), f"{path.strength:.2g}") for place, path in enumerate(found.paths)]
+        show("No training fact about its head or tail supports this answer.")
+    links = [(path_line(explanation, i), f"{path.strength:.2g}") for i, path in enumerate(explanation.paths)]
     if links:
         show_table("paths", ("from head to tail", "weight"), links)
 
 
-def path_line(found: Explanation, place: int) -> str:
-    """The facts of a path, in its order; each as the graph holds it."""
-    return spelled(" · ".join(step.label for step in found.paths[place].steps))
+def path_line(explanation: Explanation, index: int) -> str:
+    """The facts of one path from head to tail, each as the graph holds it."""
+    return spelled(" · ".join(step.label for step in explanation.paths[index].steps))

@@ -1,32 +1,29 @@
-"""`conjoin export`: a run in formats that other programs read."""
+"""`conjoin export`: write a run in a format that other programs read."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from conjoin.cli import options as opt
 from conjoin.cli.output import emit, show
 
-if TYPE_CHECKING:
-    pass
-
 
 def export(
     run: opt.RunArgument,
     *,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write to.")],
-    format: Annotated[str, typer.Option(help="safetensors (a bundle that opens by itself), parquet or word2vec.")] = (
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")],
+    format: Annotated[str, typer.Option(help="safetensors (a bundle that every verb opens), parquet or word2vec.")] = (
         "safetensors"
     ),
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
-    """Take a model elsewhere.
+    """Write a run as a bundle, Parquet tables or word2vec text.
 
-    As a bundle that `conjoin.open` and every verb open by itself, as Parquet tables, or as word2vec text.
+    A bundle contains all that `conjoin.open` and every verb need; it can be moved to another machine.
 
     \b
     conjoin export runs/atlas -o atlas-bundle

@@ -1,4 +1,4 @@
-"""`conjoin fetch`: download a benchmark dataset."""
+"""`conjoin fetch`: download a named dataset."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from conjoin.cli.output import ProgressDisplay, emit, show
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset's name.")], *, json: opt.Json = False
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a dataset (`conjoin datasets`).")],
+    *,
+    json: opt.Json = False,
 ) -> None:
-    """Download and verify a dataset.
+    """Download a dataset and verify its files.
 
-    One that is already on this machine is only verified.
+    If the files are already on this machine, they are only verified.
 
     \b
     conjoin fetch wn18rr

@@ -1,4 +1,4 @@
-"""Verbs that draw: figure sphere and entities, of runs; figure curves, frontier, pvalues and patterns, of a study."""
+"""`conjoin figure`: sphere and entities draw runs; curves, frontier, pvalues and patterns draw a study."""
 
 from __future__ import annotations
 
@@ -23,33 +23,41 @@ NEEDED: dict[Plot, str] = {
     "patterns": "a form and one that ties it (complex, complex-conj; 5star, 5star-neg; …) with the same `settings`",
 }
 figure_app = typer.Typer(
-    help="Pictures of runs and of studies.",
+    help="Draw pictures of runs and studies.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 SecondRun = Annotated[
-    Path | None, typer.Argument(metavar="[RUN2]", help="A second run, drawn beside the first at the same scale.")
+    Path | None, typer.Argument(metavar="[RUN2]", help="A second run, drawn next to the first at the same scale.")
 ]
 SphereOut = Annotated[
     Path | None,
     typer.Option(
-        "-o", "--out", help="A file ending in .png, .svg, .pdf or .html; without an ending, all of them side by side."
+        "-o",
+        "--out",
+        rich_help_panel=opt.OUTPUT,
+        help="File to write, ending in .png, .svg, .pdf or .html; without an ending, one file of each.",
     ),
 ]
 EntitiesOut = Annotated[
     Path | None,
     typer.Option(
-        "-o", "--out", help="A file ending in .png, .svg or .pdf; without an ending, all of them side by side."
+        "-o",
+        "--out",
+        rich_help_panel=opt.OUTPUT,
+        help="File to write, ending in .png, .svg or .pdf; without an ending, one file of each.",
     ),
 ]
-Folder = Annotated[Path, typer.Option("-o", "--out", help="Folder for the SVG and PDF files.")]
+Folder = Annotated[
+    Path, typer.Option("-o", "--out", rich_help_panel=opt.OUTPUT, help="Folder for the SVG and PDF files.")
+]
 Coordinates = Annotated[
     list[int] | None,
-    typer.Option("--coordinate", help="Which complex coordinate, from 0; repeat it to give the second run its own."),
+    typer.Option("--coordinate", help="The complex coordinate, from 0; repeat it for the second run."),
 ]
 
 
-@figure_app.command("sphere")
+@figure_app.command("sphere", cls=opt.Verb)
 def sphere(
     run: opt.RunArgument,
     second: SecondRun = None,
@@ -59,26 +67,29 @@ def sphere(
     entity: Annotated[
         str | None,
         typer.Option(
-            help="Draw the circle around this one.  [default: of the frequent heads, the one that moves most]"
+            help="Draw the circle around this entity.  [default: the frequent head that the relation moves most]"
         ),
     ] = None,
-    iterates: Annotated[int, typer.Option(min=1, max=20, help="Images and inverse images.")] = 5,
-    reverse: Annotated[bool, typer.Option("--reverse", help="The reciprocal relation: from tails to heads.")] = False,
+    iterates: Annotated[int, typer.Option(min=1, max=20, help="Number of images and of inverse images.")] = 5,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="Draw the reciprocal relation, from tails to heads.")
+    ] = False,
     as_mobius: Annotated[
         bool,
         typer.Option(
-            "--as-mobius", help="Of a run with quotient=phase or aligned, draw the Möbius map of its a, b, c, d."
+            "--as-mobius", help="For quotient=phase or aligned: draw the Möbius map with the same a, b, c, d."
         ),
     ] = False,
     out: SphereOut = None,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
-    """Draw what a relation does to one coordinate, on the Riemann sphere.
+    """Draw on the Riemann sphere how a relation moves one coordinate.
 
-    A circle around an entity in blue, its images under the relation's Möbius map in green, under the inverse in red,
-    the flow between them in grey, the fixed points marked. Without --coordinate it is the one that adds most to the
-    scores of the relation's training facts. The HTML file turns, plays the flow and needs nothing else.
+    Blue: a circle around an entity. Green: its images under the relation's Möbius map. Red: its images under the
+    inverse map. Grey: the flow between them. Fixed points are marked. By default the coordinate is the one that
+    contributes most to the scores of the relation's training facts. The HTML file can be turned, animates the flow and
+    works offline.
 
     \b
     conjoin train atlas --form 5star --quotient mobius --rank 32 --epochs 30 -o runs/5star
@@ -103,8 +114,8 @@ def sphere(
                 predictor.model, predictor.graph, r + reverse * predictor.graph.n_relations, as_mobius=as_mobius
             )
         )
-    chosen = _coordinates(coordinate, moves)
-    entities = _entities(predictors, entity) or [best_head(list(zip(moves, chosen, strict=True)))] * len(moves)
+    coordinates = _coordinates(coordinate, moves)
+    entities = _entities(predictors, entity) or [best_head(list(zip(moves, coordinates, strict=True)))] * len(moves)
     if entity is None and len(predictors) > 1:
         name = predictors[0].graph.entities.names[entities[0]]
         entities = [predictor.graph.entities.find(name) for predictor in predictors]
@@ -121,7 +132,7 @@ def sphere(
             borrowed=move.reading.drawn == "mobius",
             iterates=iterates,
         )
-        for path, predictor, move, i, e in zip(runs, predictors, moves, chosen, entities, strict=True)
+        for path, predictor, move, i, e in zip(runs, predictors, moves, coordinates, entities, strict=True)
     ]
     drawn = draw_spheres(scenes) if set(targets) != {"html"} else None
     for kind, file in targets.items():
@@ -139,22 +150,25 @@ def sphere(
     show("Drawn: " + ", ".join(str(file) for file in targets.values()))
 
 
-@figure_app.command("entities")
+@figure_app.command("entities", cls=opt.Verb)
 def entities(
     run: opt.RunArgument,
     second: SecondRun = None,
     *,
-    entity: Annotated[str | None, typer.Option(help="Which entity.  [default: the one with most facts]")] = None,
+    entity: Annotated[
+        str | None, typer.Option(help="The entity to draw.  [default: the entity with most facts]")
+    ] = None,
     coordinate: Coordinates = None,
     out: EntitiesOut = None,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
-    """Draw one entity as every relation transforms it, for ComplEx against Complεx, with the tie's constraint.
+    """Draw one entity under every relation: the tie keeps it in a plane.
 
-    With a2 = conj(a1), coordinates i and i + rank/2 of the transformed entity obey Re z_j = a Re z_i + b Im z_i, with a
-    and b from the entity alone: the points lie in a plane. Without the tie they leave it. All entities under *one*
-    relation are not confined so, in either form; the number printed says how little of Re z_j the plane explains there.
+    Compares ComplEx with Complεx. With the tie a2 = conj(a1), coordinates i and j = i + rank/2 of the transformed
+    entity obey Re z_j = a Re z_i + b Im z_i, where a and b depend on the entity only, so the points lie in a plane.
+    Without the tie they do not. The last number printed is for all entities under one relation: the share of the
+    variance of Re z_j that a plane explains.
 
     \b
     conjoin train umls --form complex --rank 32 --epochs 30 --batch 100 -o runs/complex
@@ -171,14 +185,14 @@ def entities(
     runs = [run, *([second] if second else [])]
     targets = files_for(out or Path("entities"))
     if set(targets) == {"html"}:
-        raise UsageError("this figure is written as png, svg or pdf; the explorer's Geometry page turns spheres")
+        raise UsageError("`figure entities` writes .png, .svg or .pdf files, not .html. Change the ending of --out.")
     predictors = [open_run(each, weights=weights) for each in runs]
-    given = coordinate or []
-    chosen: list[int | None] = [*given, *given] if len(given) == 1 else [*given, None, None]
-    named: list[int] | list[None] = _entities(predictors, entity) or [None] * len(runs)
+    asked = coordinate or []
+    coordinates: list[int | None] = [*asked, *asked] if len(asked) == 1 else [*asked, None, None]
+    entity_ids: list[int] | list[None] = _entities(predictors, entity) or [None] * len(runs)
     shown = [
         transformed(p.model, p.graph, run=str(path), form=symbol(p.model), entity=e, coordinate=i)
-        for path, p, i, e in zip(runs, predictors, chosen, named, strict=False)
+        for path, p, i, e in zip(runs, predictors, coordinates, entity_ids, strict=False)
     ]
     drawn = draw_planes(shown)
     written_files = []
@@ -209,11 +223,11 @@ def entities(
     show("Drawn: " + ", ".join(written_files))
 
 
-@figure_app.command("curves")
+@figure_app.command("curves", cls=opt.Verb)
 def curves(study: StudyArgument, *, out: Folder = Path("figures"), root: Root = None, json: opt.Json = False) -> None:
-    """Draw the learning curves of a study: MRR on valid by epoch, a panel per dataset.
+    """Draw the learning curves of a study, one panel per dataset.
 
-    Where nothing was validated it is the loss.
+    The curves show the MRR on valid by epoch, or the loss if no run was validated.
 
     \b
     conjoin figure curves studies/atlas.toml -o figures
@@ -221,9 +235,9 @@ def curves(study: StudyArgument, *, out: Folder = Path("figures"), root: Root = 
     _of_study("curves", study, out=out, root=root, json=json)
 
 
-@figure_app.command("frontier")
+@figure_app.command("frontier", cls=opt.Verb)
 def frontier(study: StudyArgument, *, out: Folder = Path("figures"), root: Root = None, json: opt.Json = False) -> None:
-    """Draw size against quality: the parameters and the test MRR of every row of a study.
+    """Draw parameters against test MRR for every row of a study.
 
     \b
     conjoin figure frontier studies/atlas.toml -o figures
@@ -231,11 +245,12 @@ def frontier(study: StudyArgument, *, out: Folder = Path("figures"), root: Root 
     _of_study("frontier", study, out=out, root=root, json=json)
 
 
-@figure_app.command("pvalues")
+@figure_app.command("pvalues", cls=opt.Verb)
 def pvalues(study: StudyArgument, *, out: Folder = Path("figures"), root: Root = None, json: opt.Json = False) -> None:
-    """Draw a heat map of the p-values of Welch's tests between rows of a study, one file per dataset.
+    """Draw a heat map of p-values between the rows of a study.
 
-    Rows need two seeds or more, and the study `comparisons`.
+    The p-values are of Welch's tests over seeds; one file per dataset. Rows need at least two seeds, and the study file
+    needs `comparisons`.
 
     \b
     conjoin figure pvalues studies/paper.toml -o figures
@@ -243,11 +258,11 @@ def pvalues(study: StudyArgument, *, out: Folder = Path("figures"), root: Root =
     _of_study("pvalues", study, out=out, root=root, json=json)
 
 
-@figure_app.command("patterns")
+@figure_app.command("patterns", cls=opt.Verb)
 def patterns(study: StudyArgument, *, out: Folder = Path("figures"), root: Root = None, json: opt.Json = False) -> None:
-    """Draw on which relation patterns the tied forms of a study gain or lose against their originals.
+    """Draw on which relation patterns tied forms gain or lose.
 
-    A tied row is compared with the row of its original that has the same `settings`.
+    Compares every tied row of a study with the row of its untied form that has the same `settings`.
 
     \b
     conjoin figure patterns studies/pattern-effects.toml -o figures
@@ -273,8 +288,8 @@ def _of_study(plot: Plot, study: Path, *, out: Path, root: Path | None, json: bo
         say(written.lacking)
     if not files:
         raise UsageError(
-            f"{study}: its runs under {place} give nothing to draw. This plot needs {NEEDED[plot]};"
-            " conjoin study status says which runs are finished"
+            f"{study}: the runs in {place} are not enough for this plot. It needs {NEEDED[plot]}. "
+            f"To see which runs are finished, run conjoin study status {study}"
         )
     if json:
         emit({"files": files})
@@ -282,15 +297,18 @@ def _of_study(plot: Plot, study: Path, *, out: Path, root: Path | None, json: bo
     show("Drawn: " + ", ".join(files))
 
 
-def _coordinates(wanted: list[int] | None, moves: list[RelationMaps]) -> list[int]:
+def _coordinates(coordinates: list[int] | None, moves: list[RelationMaps]) -> list[int]:
     from conjoin.errors import UsageError
 
-    given = wanted or []
-    if len(given) > len(moves):
-        raise UsageError(f"{len(given)} coordinates for {len(moves)} runs: give one for all, or one for each")
-    if len(given) == len(moves):
-        return given
-    return given * len(moves) if given else [each.strongest() for each in moves]
+    requested = coordinates or []
+    if len(requested) > len(moves):
+        raise UsageError(
+            f"{len(requested)} coordinates ({', '.join(map(str, requested))}) for {len(moves)} runs. "
+            "Give one for all runs, or one for each."
+        )
+    if len(requested) == len(moves):
+        return requested
+    return requested * len(moves) if requested else [each.strongest() for each in moves]
 
 
 def _entities(predictors: list[Predictor], name: str | None) -> list[int] | None:
@@ -303,5 +321,5 @@ def _label(predictor: Predictor, move: RelationMaps, *, reverse: bool) -> str:
 
 
 def _plain(name: str) -> str:
-    """A relation's name as part of a file's."""
+    """The name of a relation as part of a file name."""
     return "-".join("".join(c if c.isalnum() else " " for c in name).split())[-60:] or "relation"

@@ -1,9 +1,9 @@
-"""`conjoin find`: entities and relations by name."""
+"""`conjoin find`: search entities and relations by name."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,19 +11,16 @@ from conjoin.cli import options as opt
 from conjoin.cli.ask import Most
 from conjoin.cli.output import emit, show_table
 
-if TYPE_CHECKING:
-    pass
-
 
 def find(
     run: opt.RunArgument,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A part of a name or label, spelt roughly.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Part of a name or label; small misspellings are fine.")],
     *,
-    relations: Annotated[bool, typer.Option("--relations", help="Look for relations, not entities.")] = False,
+    relations: Annotated[bool, typer.Option("--relations", help="Search relations instead of entities.")] = False,
     k: Most = 10,
     json: opt.Json = False,
 ) -> None:
-    """Find a name by a part of it, misspelt or not.
+    """Search names by a part of them, also misspelt.
 
     \b
     conjoin find runs/atlas 'untied stat'
@@ -34,9 +31,9 @@ def find(
     from conjoin.runs.folder import RunFolder
 
     graph = open_graph(RunFolder(run).graph_folder)
-    found = (relation_names if relations else entity_names)(graph).find(text, k)
+    matches = (relation_names if relations else entity_names)(graph).find(text, k)
     if json:
-        emit({"text": text, "found": [asdict(match) for match in found]})
+        emit({"text": text, "found": [asdict(match) for match in matches]})
         return
-    rows = [(match.label, match.name, f"{match.degree:,}") for match in found]
+    rows = [(match.label, match.name, f"{match.degree:,}") for match in matches]
     show_table(text, ("label", "name", "facts"), rows, left=2)

@@ -1,4 +1,4 @@
-"""`conjoin forms`: list the forms."""
+"""`conjoin forms`: list the named forms."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from conjoin.cli.output import emit, show, show_table
 
 def forms(
     *,
-    rank: Annotated[int, typer.Option(min=1, help="Rank to count parameters at.")] = 500,
+    rank: Annotated[int, typer.Option(min=1, help="Count the parameters at this rank.")] = 500,
     json: opt.Json = False,
 ) -> None:
-    """List every named form: its ties and what a relation owns.
+    """List the named forms and their parameters per relation.
 
-    Any other pattern of ties works too.
+    A form is the formula by which a relation transforms an entity; a tie computes some of its parameters from others.
+    Every other pattern of ties can be written as text.
 
     \b
+    conjoin forms
     conjoin train atlas --form "FiveStar(c=conj(b), d=-conj(a))"
     """
     from conjoin.forms.notation import FORMS, SYMBOLS, plugin_forms
+    from conjoin.forms.tied import TiedForm
     from conjoin.runtime import plugins
 
     others = [name for name in plugins.names("form") if name not in FORMS]
@@ -36,17 +39,21 @@ def forms(
                 "package": plugins.origin("form", name) if name in others else None,
                 "form": str(form),
                 "slots": list(form.SLOTS),
-                "stored": list(form.stored),
+                "stored": list(form.stored) if isinstance(form, TiedForm) else [],
+                "link": form.link.name,
                 "options": form.options,
-                "parameters_per_relation": form.reals(rank),
+                "parameters_per_relation": form.relation_width(rank),
             }
             for name, form in listed_forms.items()
         ]
         emit({"rank": rank, "forms": listed})
         return
-    rows = [(name, SYMBOLS.get(name, ""), str(form), f"{form.reals(rank):,}") for name, form in listed_forms.items()]
+    rows = [
+        (name, SYMBOLS.get(name, ""), str(form), f"{form.relation_width(rank):,}")
+        for name, form in listed_forms.items()
+    ]
     show_table(
-        f"Forms, and the reals that a relation owns at rank {rank}", ("name", "paper", "form", "reals"), rows, left=3
+        f"Forms, and real parameters of a relation at rank {rank}", ("name", "paper", "form", "reals"), rows, left=3
     )
     show("Options: quotient = phase | mobius | aligned (FiveStar), layout = proper | published (ComplEx):")
     show('  conjoin train wn18rr --form "5star-conj(quotient=mobius)"')

@@ -1,9 +1,9 @@
-"""`conjoin ingest`: read files of any size into a stored graph."""
+"""`conjoin ingest`: store a graph from files of any size."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,36 +11,47 @@ from conjoin.cli import options as opt
 from conjoin.cli.output import ProgressDisplay, emit, say, show
 from conjoin.runtime.process_memory import most_resident
 
-if TYPE_CHECKING:
-    pass
-
-
 SAMPLES = 5
+"""Bad lines of each file that are printed."""
+SPLIT = "Split"
 
 
 @opt.reading_options
 def ingest(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILES...", help="Files of triples, or one folder whose train/valid/test are kept."),
+        typer.Argument(
+            metavar="FILE", help="Files of facts, or one folder with train/valid/test files, whose split is kept."
+        ),
     ],
     *,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="GRAPH", help="Folder for the stored graph.")],
-    valid: Annotated[str, typer.Option(help="Size of valid: 5% or 500.")] = "5%",
-    test: Annotated[str, typer.Option(help="Size of test: 5% or 500.")] = "5%",
-    seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
-    memory_limit: Annotated[str, typer.Option(help="Memory to stay within; the rest goes to disk.")] = "2GB",
-    threads: Annotated[int | None, typer.Option(min=1, help="By default all cores.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the graph in the folder.")] = False,
+    valid: Annotated[
+        str, typer.Option(rich_help_panel=SPLIT, help="Size of valid: a share such as 5%, or a number of facts.")
+    ] = "5%",
+    test: Annotated[
+        str, typer.Option(rich_help_panel=SPLIT, help="Size of test: a share such as 5%, or a number of facts.")
+    ] = "5%",
+    seed: Annotated[int, typer.Option(rich_help_panel=SPLIT, help="Seed of the split.")] = 0,
+    memory_limit: Annotated[
+        str, typer.Option(rich_help_panel=opt.RUNNING, help="Most memory to use; the rest goes to disk.")
+    ] = "2GB",
+    threads: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=opt.RUNNING, help="Number of threads.  [default: all cores]")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a graph that is already in the folder.")
+    ] = False,
     labels: opt.Labels = None,
     reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
-    """Make a stored graph of files too large to read at once.
+    """Store a graph from files that do not fit in memory.
 
-    Repeated facts go, names get numbers, twins stay on one side of the split. The result is the same for any number of
-    threads and any memory limit, and the same as `conjoin train FILE` makes of the file itself. It can be named
-    wherever a graph is named. An ingest that was interrupted leaves nothing: run it again.
+    Removes repeated facts, numbers the names, and splits the facts into train, valid and test; a fact and its
+    symmetric or inverse twin stay in the same split. The stored graph does not depend on the number of threads or the
+    memory limit, and equals the graph that `conjoin train FILE` uses. Every verb takes its folder as GRAPH. An
+    interrupted ingest leaves no files; repeat the command.
 
     \b
     conjoin ingest facts-*.tsv.gz -o my-graph --memory-limit 4GB
@@ -51,7 +62,7 @@ def ingest(
     from conjoin.io.ingest import ingest as ingest_files
 
     with ProgressDisplay().watching() as watcher:
-        made = ingest_files(
+        stored = ingest_files(
             files,
             out,
             options=reading,
@@ -68,22 +79,22 @@ def ingest(
     if json:
         sources: list[dict[str, Any]] = [
             {
-                "file": report.file,
-                "lines": report.lines,
-                "triples": report.triples,
-                "problems": dict(report.problems),
-                "samples": [str(sample) for sample in report.samples],
+                "file": source.file,
+                "lines": source.lines,
+                "triples": source.triples,
+                "problems": dict(source.problems),
+                "samples": [str(sample) for sample in source.samples],
             }
-            for report in made.reports
+            for source in stored.reports
         ]
-        told = {"folder": str(made.folder), **made.counts, "sources": sources, "notes": list(made.notes)}
-        emit({**told, "seconds": dict(made.seconds), "peak_bytes": peak})
+        report = {"folder": str(stored.folder), **stored.counts, "sources": sources, "notes": list(stored.notes)}
+        emit({**report, "seconds": dict(stored.seconds), "peak_bytes": peak})
         return
-    for note in made.notes:
+    for note in stored.notes:
         say(note)
-    for report in made.reports:
-        for sample in report.samples[1:SAMPLES]:
+    for source in stored.reports:
+        for sample in source.samples[1:SAMPLES]:
             say(f"also {sample}")
-    show(f"{made.folder}: " + ", ".join(f"{what} {count:,}" for what, count in made.counts.items()))
-    steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in made.seconds.items())
-    show(f"{sum(made.seconds.values()):.1f} s ({steps}); peak memory {peak / 1e9:.2f} GB")
+    show(f"{stored.folder}: " + ", ".join(f"{name} {count:,}" for name, count in stored.counts.items()))
+    steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in stored.seconds.items())
+    show(f"{sum(stored.seconds.values()):.1f} s ({steps}); peak memory {peak / 1e9:.2f} GB")

@@ -15,14 +15,15 @@ from conjoin.runtime.text_escaping import spelled
 def inspect(
     graph: opt.GraphArgument,
     *,
-    relations: Annotated[int, typer.Option(min=0, help="How many relations to list.")] = 10,
+    relations: Annotated[int, typer.Option(min=0, help="Number of relations to list.")] = 10,
     labels: opt.Labels = None,
     reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
-    """Look at a graph before using it.
+    """Describe a graph: sizes, duplicates, leakage, unseen entities.
 
-    How its files were read, sizes, degrees, cardinalities, duplicates, leakage from train to test, unseen entities.
+    Also prints how the files were read, the degrees of entities and the cardinality of relations (1-1, 1-n, n-1, n-n).
+    Leakage means test facts that can be read off the training facts.
 
     \b
     conjoin inspect wn18rr
@@ -32,40 +33,41 @@ def inspect(
 
     with ProgressDisplay().watching() as watcher:
         loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
-    found = graph_statistics(loaded)
+    statistics = graph_statistics(loaded)
     if json:
-        emit(found.to_json())
+        emit(statistics.to_json())
         return
 
     def label(relation: str) -> str:
         return loaded.relations.label(loaded.relations.index[relation])
 
-    for file in found.read_as:
+    for file in statistics.read_as:
         show(spelled(file))
-    sizes = vars(found.sizes)
-    show_table("Dataset", ("name", *sizes), [(found.name, *(f"{count:,}" for count in sizes.values()))])
-    degrees = found.degrees
+    sizes = vars(statistics.sizes)
+    show_table("Dataset", ("name", *sizes), [(statistics.name, *(f"{count:,}" for count in sizes.values()))])
+    degrees = statistics.degrees
     show(
         f"Degrees in train: {degrees.minimum} to {degrees.maximum:,}, mean {degrees.mean:.1f}, "
         f"median {degrees.median:g}; {percent(degrees.once.share)} of the entities occur once"
     )
     rows = [
         (r.cardinality or "not in train", f"{r.relations:,}", f"{r.train:,}", f"{r.test:,}")
-        for r in found.cardinalities
+        for r in statistics.cardinalities
     ]
     show_table("Cardinality", ("kind", "relations", "train triples", "test triples"), rows)
-    groups = {"Repeats": found.repeats, "Leakage": found.leakage, "Unseen": found.unseen}
+    groups = {"Repeats": statistics.repeats, "Leakage": statistics.leakage, "Unseen": statistics.unseen}
     measures = [
         (f"{group}: {name.replace('_', ' ')}", m.definition, f"{m.count:,}", f"{m.of:,}", percent(m.share))
         for group, part in groups.items()
         for name, m in vars(part).items()
         if isinstance(m, Measure)
     ]
-    show_table("What a result could rest on", ("", "measured as", "count", "of", "share"), measures, left=2)
-    if found.unseen.relations:
-        show(f"Relations not in train: {', '.join(shown(label(r)) for r in found.unseen.relations[:20])}")
+    show_table("Repeats, leakage and unseen names", ("", "measured as", "count", "of", "share"), measures, left=2)
+    if statistics.unseen.relations:
+        show(f"Relations not in train: {', '.join(shown(label(r)) for r in statistics.unseen.relations[:20])}")
     mirrors = [
-        (m.pattern, label(m.relation), label(m.other), f"{m.support:,}", percent(m.confidence)) for m in found.mirrors
+        (m.pattern, label(m.relation), label(m.other), f"{m.support:,}", percent(m.confidence))
+        for m in statistics.mirrors
     ]
     if mirrors:
         title = "Symmetric and inverse relations" + first_of(relations, len(mirrors))
@@ -73,7 +75,7 @@ def inspect(
         show_table(title, heads, mirrors[:relations], left=3)
     most = [
         (label(r.relation), r.cardinality or "-", f"{r.train:,}", f"{r.valid:,}", f"{r.test:,}")
-        for r in found.relations[:relations]
+        for r in statistics.relations[:relations]
     ]
-    title = "Most frequent relations" + first_of(relations, len(found.relations))
+    title = "Most frequent relations" + first_of(relations, len(statistics.relations))
     show_table(title, ("relation", "kind", "train", "valid", "test"), most, left=2)

@@ -1,4 +1,4 @@
-"""A verb that several processes share: all of them run it, the first one talks."""
+"""Verbs that several processes run together. Only the first process prints."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from conjoin.runtime.distributed import Mesh
 
 SHARED = ("train", "rank", "ask", "score", "similar", "mine")
-"""Verbs that gain from company. The others would only do their work several times."""
+"""Verbs that share their work among processes. The other verbs would only repeat it."""
 
 
 def run(verb: Callable[[], None]) -> None:
-    """Be one of the processes that were started together, for the length of a verb."""
+    """Run a verb as one of the processes that were started together."""
     end_with_launcher()
     from conjoin.runtime.distributed import joined, mark_error_reported, wait_for_error_report
 
@@ -31,12 +31,14 @@ def run(verb: Callable[[], None]) -> None:
         try:
             word = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
             if word not in SHARED:
-                raise UsageError(f"several processes cannot share `conjoin {word}`: they can share {', '.join(SHARED)}")
+                raise UsageError(
+                    f"`conjoin {word}` cannot run on several processes. These verbs can: {', '.join(SHARED)}."
+                )
             verb()
-        except SystemExit as left:
-            if left.code:
+        except SystemExit as ended:
+            if ended.code:
                 raise
-        except (ProcessLost, Stopped):  # all processes stop at the same step: none needs to wait for another's word
+        except (ProcessLost, Stopped):  # all stop at the same step, so none waits for another
             raise
         except ConjoinError as error:
             if mesh.is_first:
@@ -48,25 +50,27 @@ def run(verb: Callable[[], None]) -> None:
 
 
 def shared_among(processes: int, replicas: int) -> Mesh:
-    """Where this process stands among those that share the verb. Where they are still to be started: start them, and
-    leave when they are done."""
+    """The place of this process among the processes that share the verb.
+
+    With --processes, start the processes, wait for them, and exit.
+    """
     if processes == 1:
         from conjoin.runtime.distributed import init_mesh
 
         return init_mesh(replicas)
-    if (started := int(os.environ.get("WORLD_SIZE", "1"))) > 1:  # asked without torch, which takes seconds to import
-        raise UsageError(f"torchrun has started {started} processes already: leave out --processes")
+    if (started := int(os.environ.get("WORLD_SIZE", "1"))) > 1:  # read without torch, whose import takes seconds
+        raise UsageError(f"torchrun already started {started} processes. Leave out --processes.")
     if replicas < 1 or processes % replicas:
-        raise UsageError(f"{processes} processes cannot hold {replicas} replicas: choose a number that divides them")
+        raise UsageError(f"--replicas must divide --processes ({processes}), got {replicas}.")
     raise typer.Exit(launch(without(sys.argv[1:], "--processes"), processes))
 
 
 def without(words: list[str], option: str) -> list[str]:
-    """The command's words without an option that has a value."""
-    kept: list[str] = []
+    """The words of a command without one option and its value."""
+    rest: list[str] = []
     skip = False
     for word in words:
         if not skip and word != option and not word.startswith(f"{option}="):
-            kept.append(word)
+            rest.append(word)
         skip = not skip and word == option
-    return kept
+    return rest

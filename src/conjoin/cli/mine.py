@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from conjoin.predict.predictor import Predictor
 
 
-NOTHING_TO_HIDE = "no fact was held out to rehearse with (conjoin split FILE --valid 20% -o FOLDER holds some out)"
-NOTHING_TO_FIND = (
-    "valid has no fact of a relation that train has, so that nothing can be rehearsed (conjoin split FOLDER -o OTHER "
-    "splits the facts of a folder anew; then train on OTHER)"
+NO_VALIDATION_FACTS = (
+    "the graph has no validation facts. Split it with conjoin split FILE --valid 20% -o FOLDER and train again"
+)
+NO_SHARED_RELATION = (
+    "no relation of the validation facts occurs in train. Split the facts again with conjoin split FOLDER -o OTHER, "
+    "then train on OTHER"
 )
 
 
@@ -29,21 +31,26 @@ def mine(
     run: opt.RunArgument,
     *,
     relation: Annotated[str | None, typer.Option(help="Only facts of this relation.")] = None,
-    n: Annotated[int, typer.Option("-n", help="How many facts.")] = 100,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="A file: .csv, .tsv or .parquet.")] = None,
+    n: Annotated[int, typer.Option("-n", help="Number of facts.")] = 100,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", rich_help_panel=opt.OUTPUT, help="Write to a .csv, .tsv or .parquet file."),
+    ] = None,
     for_spreadsheets: opt.ForSpreadsheets = False,
     min_probability: Annotated[
-        float, typer.Option(help="Leave out facts that are less probable or, without a calibration, less plausible.")
+        float,
+        typer.Option(help="Leave out facts with a lower probability (without calibration: a lower plausibility)."),
     ] = 0.0,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
-    """Find the most plausible facts that the graph does not hold.
+    """List the most plausible facts that are missing from the graph.
 
-    Plausibility is the chance that the head has one more such fact, times the softmax over its new tails and, where the
-    reverse fact is known, times how often the relation holds both ways. After `conjoin calibrate` each has a
-    probability, which orders the list: the share of such facts of its relation that were among those of valid when
-    these were hidden. If the graph lacks more facts than valid holds, more are right; if it lacks fewer, fewer are.
+    Plausibility is the chance that the head has one more fact of the relation, times the softmax over its new tails.
+    If the reverse fact is known, it is also multiplied by the share of facts of the relation that hold both ways. After
+    `conjoin calibrate` every fact also has a probability, and the list is ordered by it: the share of such facts that
+    were true when the validation facts were hidden. The probabilities are too low if the graph lacks more facts than
+    valid holds, and too high if it lacks fewer.
 
     \b
     conjoin mine runs/atlas --relation borders -n 20
@@ -58,7 +65,7 @@ def mine(
     if out is not None:
         check_file(out, for_spreadsheets=for_spreadsheets)
     elif for_spreadsheets:
-        raise UsageError("--for-spreadsheets needs a file to write: add --out FILE.csv")
+        raise UsageError("--for-spreadsheets needs an output file. Add --out FILE.csv or --out FILE.tsv.")
     predictor = open_run(run, weights=weights)
     with ProgressDisplay().watching() as watcher:
         facts = list(
@@ -78,7 +85,7 @@ def mine(
         emit({**report, **written} | ({"formulas": formulas} if out is not None else {}))
         return
     if out is not None:
-        say(f"{len(facts):,} facts in {out}")
+        say(f"Wrote {len(facts):,} facts to {out}")
         say(worth(run, predictor, facts))
         return
     rows = [
@@ -96,24 +103,24 @@ def mine(
 
 
 def worth(run: Path, predictor: Predictor, facts: Sequence[MinedFact]) -> str:
-    """How many facts like these were right where some were hidden, and what that says of these."""
+    """One sentence on how many of the mined facts are likely to be true."""
     if not facts:
-        return "No such fact was found."
+        return "No missing fact found with these settings."
     probabilities = [fact.probability for fact in facts if fact.probability is not None]
     if not probabilities:
-        return f"How many of them are right is not known: {_way_to_know(run, predictor.graph)}."
+        return f"The facts have no probabilities: {_how_to_calibrate(run, predictor.graph)}."
     total = sum(probabilities)
     right = "Fewer than 0.1" if total < 0.05 else f"About {total:.1f}" if total < 10 else f"About {total:,.0f}"
     return (
-        f"{right} of {len(facts):,} facts as plausible as these were right in the rehearsal, which hid the "
-        f"{len(predictor.graph.valid):,} facts of valid; those are known here and left out. How many of these are "
-        "right depends on how much the graph lacks, which nothing in it says: of a complete graph none is."
+        f"{right} of {len(facts):,} facts as plausible as these were true when `conjoin calibrate` hid the "
+        f"{len(predictor.graph.valid):,} validation facts. How many of the listed facts are true depends on how many "
+        "facts the graph lacks; in a complete graph none is true."
     )
 
 
-def _way_to_know(run: Path, graph: Graph) -> str:
+def _how_to_calibrate(run: Path, graph: Graph) -> str:
     if not len(graph.valid):
-        return NOTHING_TO_HIDE
+        return NO_VALIDATION_FACTS
     if set(graph.valid[:, 1].tolist()) <= set(graph.unseen_relations.tolist()):
-        return NOTHING_TO_FIND
-    return f"conjoin calibrate {run} rehearses it"
+        return NO_SHARED_RELATION
+    return f"to estimate how many are true, run conjoin calibrate {run}"

@@ -1,4 +1,4 @@
-"""What a person sees. Results go to standard output, everything else to standard error."""
+"""Printing. Results go to standard output, messages and progress to standard error."""
 
 from __future__ import annotations
 
@@ -23,56 +23,56 @@ from conjoin.runtime.text_escaping import spelled
 
 T = TypeVar("T")
 CONTROLS = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Characters that steer a terminal and that JSON does not escape by itself."""
+"""Control characters of terminals that JSON does not escape."""
 EVERY_SECONDS = 5.0
-"""Plain lines, where there is no terminal, come no more often than this."""
+"""Without a terminal, progress is printed as a line at most this often."""
 
 WIDE = 160
-"""Columns of a table that goes to a file or a pipe."""
+"""Width of a table in a file or a pipe, in columns."""
 NARROWEST = 16
-"""Columns that a word has at least before it wraps."""
+"""Text in a table wraps at this many columns or more."""
 LONGEST = 200
-"""Characters of a name that are shown."""
+"""A longer name is cut, in characters."""
 
 messages = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
-
 speaker = ""
+"""Before an error message: the process, where several work together."""
 
 
 def say(text: str) -> None:
-    """A message to the person, never part of the result."""
+    """Print a message on standard error."""
     messages.print(spelled(text, keep="\n"), soft_wrap=True)
 
 
-def quiet(who: str) -> None:
-    """Be a process that another one speaks for: no results, no progress, and errors with the process's name."""
+def quiet(name: str) -> None:
+    """Print no results and no progress from now on, and start errors with `name`. Another process prints the result."""
     sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     messages.quiet = True
     global speaker  # noqa: PLW0603
-    speaker = who
+    speaker = name
 
 
 def complain(text: str) -> None:
-    """An error that must be seen, also from a process that is otherwise quiet."""
+    """Print an error, even in a process that is `quiet`."""
     messages.quiet = False
     say(f"{speaker}error: {text}")
 
 
 def emit(value: Any) -> None:
-    """The one JSON object of `--json`. Control characters, which stand in texts only, are escaped."""
+    """Print the JSON object of `--json`. Control characters are escaped."""
     in_unicode = "utf" in (sys.stdout.encoding or "").casefold()
     text = json.dumps(value, ensure_ascii=not in_unicode, allow_nan=False)
-    print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print(CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def show(text: str = "") -> None:
-    """A line of the result."""
+    """Print a line of the result."""
     print(spelled(text, keep="\t\n"))
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> None:
-    """A table of the result: the first `left` columns are words, which may wrap, the others numbers, which may not."""
+    """Print a table: the first `left` columns are text, which may wrap; the others are numbers, which may not."""
     cells = [[shown(cell) for cell in row] for row in rows]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     needed = -1  # not -2: before 14.3 rich pads the last column too, and would cut a digit for it
@@ -93,12 +93,12 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def shown(text: str) -> str:
-    """A name as a person can read it: `spelled`, and cut where it is very long."""
+    """A name with control characters escaped, cut if it is very long."""
     return spelled(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
 
 
 class ProgressDisplay:
-    """Progress bars on a terminal, now and then a line elsewhere."""
+    """Progress: bars on a terminal, a line every few seconds elsewhere."""
 
     def __init__(self, total_epochs: int = 0, what: str = "") -> None:
         self.total, self.what = total_epochs, what
@@ -124,9 +124,9 @@ class ProgressDisplay:
             yield self
 
     def track(self, steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
-        """The library's `Track`."""
+        """Yield the steps and show how many are done; a `Track` of the library."""
         if self.bars is None:
-            yield from self._told(steps, what, total)
+            yield from self._lines(steps, what, total)
             return
         task = self.bars.add_task(spelled(what), total=total)
         try:
@@ -136,8 +136,8 @@ class ProgressDisplay:
         finally:
             self.bars.remove_task(task)
 
-    def _told(self, steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
-        """Lines within one piece of work, once it has taken long itself."""
+    def _lines(self, steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
+        """Print a line every few seconds while the steps take long."""
         began = time.monotonic()
         for done, step in enumerate(steps, start=1):
             yield step
@@ -146,7 +146,7 @@ class ProgressDisplay:
                 self.line(f"{place}{what}, {done:,}" + (f" of {total:,}" if total else ""))
 
     def epoch(self, epoch: Any) -> None:
-        """An epoch has ended."""
+        """Show the loss, and the MRR on valid, of a finished epoch."""
         if epoch.valid is not None:
             self.valid = f"  valid MRR {number(epoch.valid['mrr'])}"
         if self.bars is not None and self.epochs is not None:
@@ -165,14 +165,14 @@ class ProgressDisplay:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A metric as papers print it: .493"""
+    """A metric without the leading zero, as papers print it: .493"""
     if value is None:
         return "-"
     return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"
 
 
 def first_of(lines: int, everything: int) -> str:
-    """Behind the title of a table that shows only its first lines."""
+    """Text after the title of a table that shows only its first lines."""
     return f" ({lines} of {everything:,})" if lines < everything else ""
 
 

@@ -18,19 +18,19 @@ def patterns(
     graph: opt.GraphArgument,
     *,
     confidence: Annotated[
-        float, typer.Option(help="Of symmetric, antisymmetric, inverse, and tree-likeness of hierarchies.")
+        float, typer.Option(help="Least confidence of symmetric, antisymmetric, inverse and hierarchical.")
     ] = 0.8,
-    composition: Annotated[float, typer.Option(help="Confidence of compositions.")] = 0.5,
-    support: Annotated[int, typer.Option(help="Pairs that must support a pattern.")] = 10,
-    relations: Annotated[int, typer.Option(min=0, help="How many lines of each table to show.")] = 15,
+    composition: Annotated[float, typer.Option(help="Least confidence of compositions.")] = 0.5,
+    support: Annotated[int, typer.Option(help="Least number of pairs that support a pattern.")] = 10,
+    relations: Annotated[int, typer.Option(min=0, help="Number of lines of each table.")] = 15,
     labels: opt.Labels = None,
     reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
-    """Find the patterns of every relation.
+    """Find relation patterns: symmetric, inverse, composed and more.
 
-    With support and confidence: symmetric, antisymmetric, inverse pairs, compositions of two relations (also read
-    backwards), hierarchies and cardinality. All splits are counted; self-loops are not.
+    Counts symmetric and antisymmetric relations, inverse pairs, compositions of two relations (each in both
+    directions), hierarchies and cardinality, with support and confidence. All splits count; self-loops do not.
 
     \b
     conjoin patterns wn18rr
@@ -38,40 +38,40 @@ def patterns(
     """
     from conjoin.graph.patterns.report import NONE, Thresholds, find_patterns
 
-    asked = Thresholds(confidence=confidence, composition=composition, support=support)
+    thresholds = Thresholds(confidence=confidence, composition=composition, support=support)
     with ProgressDisplay().watching() as watcher:
         loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
-    found = find_patterns(loaded, asked)
+    report = find_patterns(loaded, thresholds)
     if json:
-        emit(found.to_json())
+        emit(report.to_json())
         return
-    everything = int(found.pairs.sum())
+    everything = int(report.pairs.sum())
     rows = []
-    for name, flags in {**found.has, NONE: found.plain}.items():
-        pairs = int(found.pairs[flags].sum())
+    for name, flags in {**report.has, NONE: report.plain}.items():
+        pairs = int(report.pairs[flags].sum())
         share = percent(pairs / everything if everything else None)
         rows.append((name, f"{int(flags.sum()):,}", f"{pairs:,}", share))
     heads = ("pattern", "relations", "pairs", "share")
     show_table(f"{loaded.name}: patterns of {loaded.n_relations:,} relations (they overlap)", heads, rows)
-    _show_relations(found, relations)
-    _show_pairs(found, relations)
-    _show_rules(found, relations)
+    _show_relations(report, relations)
+    _show_pairs(report, relations)
+    _show_rules(report, relations)
 
 
-def _show_relations(found: PatternReport, lines: int) -> None:
+def _show_relations(report: PatternReport, lines: int) -> None:
     from conjoin.graph.patterns.detect import CARDINALITIES
 
-    often = sorted(range(found.graph.n_relations), key=lambda r: -int(found.pairs[r]))
+    often = sorted(range(report.graph.n_relations), key=lambda r: -int(report.pairs[r]))
     rows = [
         (
-            found.label(r),
-            ", ".join(found.patterns_of(r)) or "-",
-            CARDINALITIES[kind] if (kind := int(found.cardinality.kind[r])) >= 0 else "-",
-            f"{int(found.pairs[r]):,}",
-            number(float(found.symmetric.confidence[r])),
-            number(float(found.antisymmetric.confidence[r])) if found.antisymmetric.support[r] else "-",
-            number(float(found.hierarchy.likeness[r])),
-            str(int(found.hierarchy.depth[r])),
+            report.label(r),
+            ", ".join(report.patterns_of(r)) or "-",
+            CARDINALITIES[kind] if (kind := int(report.cardinality.kind[r])) >= 0 else "-",
+            f"{int(report.pairs[r]):,}",
+            number(float(report.symmetric.confidence[r])),
+            number(float(report.antisymmetric.confidence[r])) if report.antisymmetric.support[r] else "-",
+            number(float(report.hierarchy.likeness[r])),
+            str(int(report.hierarchy.depth[r])),
         )
         for r in often[:lines]
     ]
@@ -79,13 +79,13 @@ def _show_relations(found: PatternReport, lines: int) -> None:
     show_table(f"Relations{first_of(lines, len(often))}: confidences", heads, rows, left=3)
 
 
-def _show_pairs(found: PatternReport, lines: int) -> None:
-    for title, pairs in (("Inverse pairs", found.inverses), ("Copies: the same pairs twice", found.copies)):
+def _show_pairs(report: PatternReport, lines: int) -> None:
+    for title, pairs in (("Inverse pairs", report.inverses), ("Copies: relations with the same pairs", report.copies)):
         best = sorted(range(len(pairs)), key=lambda i: -int(pairs.support[i]))
         rows = [
             (
-                found.label(int(pairs.relation[i])),
-                found.label(int(pairs.other[i])),
+                report.label(int(pairs.relation[i])),
+                report.label(int(pairs.other[i])),
                 f"{int(pairs.support[i]):,}",
                 number(float(pairs.confidence[i])),
             )
@@ -96,13 +96,13 @@ def _show_pairs(found: PatternReport, lines: int) -> None:
             show_table(title + first_of(lines, len(pairs)), heads, rows, left=2)
 
 
-def _show_rules(found: PatternReport, lines: int) -> None:
-    rules = found.compositions
+def _show_rules(report: PatternReport, lines: int) -> None:
+    rules = report.compositions
     rows = [
         (
-            found.label(int(rules.first[i])),
-            found.label(int(rules.second[i])),
-            found.label(int(rules.third[i])),
+            report.label(int(rules.first[i])),
+            report.label(int(rules.second[i])),
+            report.label(int(rules.third[i])),
             f"{int(rules.support[i]):,}",
             number(float(rules.confidence[i])),
             number(float(rules.coverage[i])),

@@ -1,4 +1,4 @@
-"""`conjoin plan`: memory and time of a training before it starts."""
+"""`conjoin plan`: estimate memory and time of a training before it starts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from conjoin.cli import options as opt
 from conjoin.cli.output import ProgressDisplay, emit, show, show_table
+from conjoin.cli.recipe_options import TRAINING
 
 if TYPE_CHECKING:
     from conjoin.forms.base import Form
@@ -16,51 +17,70 @@ if TYPE_CHECKING:
     from conjoin.planning.plan import TrainingPlan
     from conjoin.planning.probe import ProbedSpeed
 
-
+SIZES = "Sizes instead of a graph"
 TERMS = {
     "table": "entity rows and relation rows",
-    "optimizer": "what the optimiser remembers per parameter",
-    "gradient": "of the table, or of the tile that is being changed",
-    "copies": "the table once more in bf16, for products on a GPU",
-    "best_weights": "a second copy of the table, where the best on valid is kept",
-    "examples": "ids of the doubled training set, where it is no longer than a span",
+    "optimizer": "state of the optimiser per parameter",
+    "gradient": "gradient of the table, or of the current tile",
+    "copies": "a second table in bf16, for products on a GPU",
+    "best_weights": "a second copy of the table, if the best on valid is kept",
+    "examples": "ids of the training facts in both directions, up to one span",
     "shuffling": "the order of an epoch, and a span of examples in it",
     "scores": "batch × entities, at once or in chunks",
-    "activations": "rows of the batch that autograd holds",
-    "filtering": "sorting the known answers (not while training)",
-    "ranking": "known answers, scores and comparisons (not while training)",
-    "program": "what no term explains",
+    "activations": "rows of the batch that autograd keeps",
+    "filtering": "sorting of the known answers (before training)",
+    "ranking": "known answers, scores and comparisons (after training)",
+    "program": "everything else",
 }
 
 
 @opt.reading_options
 def plan(
     graph: Annotated[
-        str | None, typer.Argument(metavar="[GRAPH]", help="A graph as for `train`; or give its sizes instead.")
+        str | None,
+        typer.Argument(metavar="[GRAPH]", help="A graph as for `conjoin train`, or give its sizes with options."),
     ] = None,
     *,
-    entities: Annotated[int | None, typer.Option(min=1, help="Instead of a graph: its entities.")] = None,
-    relations: Annotated[int, typer.Option(min=1, help="With --entities.")] = 1000,
-    triples: Annotated[int | None, typer.Option(min=1, help="With --entities: training triples.")] = None,
-    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = opt.USUAL_FORM,
-    rank: Annotated[int, typer.Option(min=1, help="Complex coordinates per entity.")] = 100,
-    batch: Annotated[int | None, typer.Option(min=1, help="Examples per step.  [default: as train]")] = None,
-    optimizer: Annotated[str, typer.Option(help="adagrad, adam or sgd.")] = "adagrad",
-    precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16.  [default: as train]")] = None,
-    negatives: Annotated[int, typer.Option(min=0, help="Sampled softmax with so many; 0: all entities.")] = 0,
-    validates: Annotated[bool, typer.Option("--validates", help="Keep the best weights beside the last.")] = False,
-    processes: Annotated[int, typer.Option(min=1, help="Processes that share the entity table.")] = 1,
-    memory: Annotated[str | None, typer.Option(help="Of each process, such as 141GB.  [default: what is free]")] = None,
+    entities: Annotated[int | None, typer.Option(min=1, rich_help_panel=SIZES, help="Number of entities.")] = None,
+    relations: Annotated[int, typer.Option(min=1, rich_help_panel=SIZES, help="Number of relations.")] = 1000,
+    triples: Annotated[int | None, typer.Option(min=1, rich_help_panel=SIZES, help="Number of training facts.")] = None,
+    form: Annotated[
+        str, typer.Option(rich_help_panel=TRAINING, help="The name of a form (`conjoin forms`), or its text.")
+    ] = opt.USUAL_FORM,
+    rank: Annotated[int, typer.Option(min=1, rich_help_panel=TRAINING, help="Complex coordinates per entity.")] = 100,
+    batch: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=TRAINING, help="Examples per step.  [default: as in train]")
+    ] = None,
+    optimizer: Annotated[str, typer.Option(rich_help_panel=TRAINING, help="adagrad, adam or sgd.")] = "adagrad",
+    precision: Annotated[
+        str | None, typer.Option(rich_help_panel=TRAINING, help="fp32, tf32 or bf16.  [default: as in train]")
+    ] = None,
+    negatives: Annotated[
+        int,
+        typer.Option(min=0, rich_help_panel=TRAINING, help="Number of sampled entities per step; 0 for all entities."),
+    ] = 0,
+    validates: Annotated[
+        bool, typer.Option("--validates", rich_help_panel=TRAINING, help="Also keep the best weights on valid.")
+    ] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, rich_help_panel=opt.RUNNING, help="Number of processes that share the entities.")
+    ] = 1,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=opt.RUNNING, help="Memory of each process, such as 141GB.  [default: the free memory]"
+        ),
+    ] = None,
     device: opt.Device = None,
-    probe: Annotated[bool, typer.Option("--probe/--no-probe", help="Measure a few steps to tell the time.")] = True,
+    probe: Annotated[bool, typer.Option("--probe/--no-probe", help="Measure a few steps to estimate the time.")] = True,
     labels: opt.Labels = None,
     reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
-    """Memory and time of a training before it starts.
+    """Estimate memory and time of a training before it starts.
 
-    Memory is arithmetic, time comes from a few steps that are measured on this machine. Ties save numbers of relations
-    only; on most graphs entities need far more, and the plan says so.
+    The memory is computed; the time is estimated from a few training steps on this machine. Also prints how much memory
+    the ties of the form save: they reduce the parameters of relations only, and most graphs have far more for entities.
 
     \b
     conjoin plan wn18rr --form 5star-conj --rank 500
@@ -118,16 +138,16 @@ def _sizes(
 
     if graph is None:
         if entities is None or triples is None:
-            raise UsageError("name a graph, or give its sizes with --entities and --triples")
+            raise UsageError("No graph given. Pass GRAPH, or its sizes with --entities and --triples.")
         return PlannedSizes(entities=entities, relations=relations, train=triples)
     if entities is not None or triples is not None:
-        raise UsageError("a graph has its own sizes: leave out --entities and --triples, or the graph")
+        raise UsageError("GRAPH and --entities or --triples exclude each other. Give the graph or its sizes.")
     with ProgressDisplay().watching() as watcher:
         return PlannedSizes.of(opt.load_graph(graph, options=reading, labels=labels, watcher=watcher))
 
 
 def _device(wanted: str | None, *, elsewhere: bool) -> tuple[str, bool]:
-    """The kind of device that is planned for, and whether it is here to be measured."""
+    """The kind of device to plan for (cpu or cuda), and whether this machine has it."""
     from conjoin.errors import UsageError
     from conjoin.runtime.device import choose_device
 
@@ -141,7 +161,7 @@ def _device(wanted: str | None, *, elsewhere: bool) -> tuple[str, bool]:
 
 
 def _usual_precision(device: str | None, *, here: bool, form: Form, negatives: int, processes: int) -> str:
-    """What `train` would take on the device, or, where it is not here, on a GPU that lacks nothing."""
+    """The precision that `train` would use: on this device, or on a current GPU if the device is elsewhere."""
     from conjoin.runtime.device import choose_device
     from conjoin.training.steps.choose import usual_precision
 
@@ -151,7 +171,7 @@ def _usual_precision(device: str | None, *, here: bool, form: Form, negatives: i
 
 
 def _memory(wanted: str | None) -> tuple[int, int]:
-    """What is free and what this process holds."""
+    """Free bytes on the device, and bytes that this process uses."""
     from conjoin.runtime.device import choose_device, free_bytes, held_bytes
 
     device = choose_device(wanted).device
@@ -183,23 +203,23 @@ def _show(made: TrainingPlan, speed: ProbedSpeed | None) -> None:
     show(f"{entities + relations:,} parameters: {entities:,} of entities, {relations:,} of relations")
     show()
     rows = [(name.replace("_", " "), TERMS[name], sized(getattr(needed, name))) for name in TERMS]
-    there = "" if made.available is None else f" of {sized(made.available)} that are free"
-    show_table("Memory of each process", ("term", "what it is", "bytes"), rows, left=2)
-    verdict = {True: "fits", False: "DOES NOT FIT", None: ""}[made.fits]
-    show(f"Peak: {sized(needed.peak)}{there}: {verdict}")
+    free = "" if made.available is None else f" of {sized(made.available)} free"
+    show_table("Memory of each process", ("term", "content", "bytes"), rows, left=2)
+    verdict = {True: ": fits", False: ": DOES NOT FIT", None: ""}[made.fits]
+    show(f"Peak: {sized(needed.peak)}{free}{verdict}")
     if made.held:
-        show(f"With the program and the graph, which hold {sized(made.held)}: {sized(needed.peak + made.held)}")
+        show(f"Including the program and the graph ({sized(made.held)}): {sized(needed.peak + made.held)}")
     if needed.host:
-        show(f"Beside the GPU, in the machine's own memory: {sized(needed.host)}")
+        show(f"In main memory: {sized(needed.host)}")
     show(
-        f"Ties save {sized(ties.saved_bytes)}: {ties.share_of_relations:.0%} of the relations' numbers, "
-        f"{100 * ties.share_of_everything:.2g} % of all numbers (the entity table is the same for every form)"
+        f"Ties save {sized(ties.saved_bytes)}: {ties.share_of_relations:.0%} of the relation parameters, "
+        f"{100 * ties.share_of_everything:.2g} % of all parameters (the entity table is the same for every form)"
     )
     if speed is not None:
-        extended = "" if speed.entities >= sizes.entities else f", extended from {speed.entities:,} entities"
+        extrapolated = "" if speed.entities >= sizes.entities else f", extrapolated from {speed.entities:,} entities"
         show(
             f"Time here: {_clock(speed.epoch(sizes, setting))} per epoch"
-            f" ({speed.step:.3g} s a step, {-(-sizes.examples // setting.batch):,} steps{extended}); "
+            f" ({speed.step:.3g} s a step, {-(-sizes.examples // setting.batch):,} steps{extrapolated}); "
             f"ranking valid and test {_clock(speed.rankings(sizes))}"
         )
     advice = made.recommendation

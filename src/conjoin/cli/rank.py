@@ -1,4 +1,4 @@
-"""`conjoin rank`: filtered link prediction of a run."""
+"""`conjoin rank`: filtered ranking of a split, in total and by group."""
 
 from __future__ import annotations
 
@@ -17,24 +17,27 @@ if TYPE_CHECKING:
 
 
 ALL_METRICS = {**METRICS, "adjusted_mean_rank_index": "AMRI", "questions": "questions"}
-"""Names in JSON and heads of columns."""
+"""Keys in JSON and headings of columns."""
 GROUPS = ("direction", "relation", "pattern", "cardinality", "degree")
 
 
 def rank(
     run: opt.RunArgument,
     *,
-    split: Annotated[str, typer.Option(help="valid, test or train.")] = "test",
-    ties: Annotated[str, typer.Option(help="pessimistic, realistic or optimistic.")] = "pessimistic",
-    by: Annotated[str | None, typer.Option(help=f"Group by {', '.join(GROUPS)}.")] = None,
+    split: Annotated[str, typer.Option(help="The split to rank: valid, test or train.")] = "test",
+    ties: Annotated[
+        str, typer.Option(help="Rank among equal scores: pessimistic (last), realistic (mean) or optimistic (first).")
+    ] = "pessimistic",
+    by: Annotated[str | None, typer.Option(help=f"Also print groups by {', '.join(GROUPS)}.")] = None,
     weights: opt.Weights = None,
     device: opt.Device = None,
     json: opt.Json = False,
 ) -> None:
-    """Rank a split with a trained run, in total and by group.
+    """Rank the facts of a split and print the metrics.
 
-    AMRI is the adjusted mean rank index: 1 for a perfect model, 0 for chance. Groups by pattern (`conjoin patterns`)
-    overlap: a relation may show several.
+    Every fact is asked in two directions, without other known answers (filtered). MRR is the mean of 1/rank; Hits@10 is
+    the share of answers among the first ten; AMRI, the adjusted mean rank index, is 1 for a perfect model and 0 for
+    chance. Groups by pattern (`conjoin patterns`) overlap, because a relation can have several patterns.
 
     \b
     conjoin rank runs/atlas --by pattern
@@ -62,7 +65,7 @@ def rank(
 
 
 def _ranks(folder: RunFolder, *, split: str, weights: str | None, device: str | None) -> Ranks:
-    """Kept ranks where the run reports just these, fresh ones otherwise."""
+    """The stored ranks if they belong to these weights; otherwise rank again."""
     from conjoin.evaluation.rank import rank as rank_split
     from conjoin.predict.predictor import open_run
     from conjoin.runtime.device import choose_device
@@ -71,7 +74,7 @@ def _ranks(folder: RunFolder, *, split: str, weights: str | None, device: str | 
         return folder.ranks(split)
     predictor = open_run(folder.path, weights=weights, device=str(choose_device(device).device))
     with ProgressDisplay().watching() as watcher:
-        return rank_split(predictor.model, predictor.graph, split, track=watcher.track)  # type: ignore[arg-type]
+        return rank_split(predictor.scorer, predictor.graph, split, track=watcher.track)  # type: ignore[arg-type]
 
 
 def _grouped(ranks: Ranks, folder: RunFolder, by: str | None) -> dict[str, Ranks]:

@@ -1,4 +1,4 @@
-"""The options of `train` that are settings of a training: rank, and what a recipe has."""
+"""The options of `train` that set the rank and the recipe."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from conjoin.cli.options import offering
+from conjoin.cli.options import expand_parameter
+
+TRAINING = "Training settings"
+
 
 TermOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=WEIGHT", help="Add a term to the objective, such as dura=0.1; can be repeated."),
+    typer.Option(
+        rich_help_panel=TRAINING,
+        metavar="NAME=WEIGHT",
+        help="Add a term to the objective, such as dura=0.1; can be repeated.",
+    ),
 ]
 
 
@@ -31,58 +38,94 @@ def term_weights(typed: list[str] | None) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeOptions:
-    """Settings that were typed; None are those that were not."""
+    """Settings from the command line; None if the user did not give them."""
 
-    rank: Annotated[int | None, typer.Option(help="Complex coordinates per entity.  [default: 100]")] = None
-    epochs: Annotated[int | None, typer.Option(help="Passes over the doubled training set.  [default: 50]")] = None
+    rank: Annotated[
+        int | None, typer.Option(rich_help_panel=TRAINING, help="Complex coordinates per entity.  [default: 100]")
+    ] = None
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=TRAINING, help="Passes over the training facts, in both directions.  [default: 50]"
+        ),
+    ] = None
     batch: Annotated[
         int | None,
-        typer.Option(help="Examples per step.  [default: a hundredth of all examples, 100 to 1000]"),
+        typer.Option(
+            rich_help_panel=TRAINING,
+            help="Examples per step.  [default: a hundredth of all examples, at least 100, at most 1000]",
+        ),
     ] = None
-    lr: Annotated[float | None, typer.Option(help="Learning rate.  [default: 0.1]")] = None
+    lr: Annotated[float | None, typer.Option(rich_help_panel=TRAINING, help="Learning rate.  [default: 0.1]")] = None
     n3: Annotated[
         float | None,
-        typer.Option(help="Weight of the cubic penalty.  [default: 0.05 with few facts per entity, else 0.01]"),
+        typer.Option(
+            rich_help_panel=TRAINING,
+            help="Weight of the cubic (N3) regulariser.  [default: 0.05 with few facts per entity, else 0.01]",
+        ),
     ] = None
-    f2: Annotated[float | None, typer.Option(help="Weight of the quadratic penalty.  [default: 0]")] = None
-    optimizer: Annotated[str | None, typer.Option(help="adagrad, adam or sgd.  [default: adagrad]")] = None
-    initial_scale: Annotated[float | None, typer.Option(help="Deviation of the start.  [default: 0.001]")] = None
+    f2: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=TRAINING, help="Weight of the quadratic (F2) regulariser.  [default: 0]"),
+    ] = None
+    optimizer: Annotated[
+        str | None, typer.Option(rich_help_panel=TRAINING, help="adagrad, adam or sgd.  [default: adagrad]")
+    ] = None
+    initial_scale: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=TRAINING, help="Standard deviation of the initial numbers.  [default: 0.001]"),
+    ] = None
     precision: Annotated[
-        str | None, typer.Option(help="fp32, tf32 or bf16.  [default: fp32; on a GPU bf16, else tf32]")
+        str | None,
+        typer.Option(
+            rich_help_panel=TRAINING, help="fp32, tf32 or bf16.  [default: fp32 on a CPU; bf16 or tf32 on a GPU]"
+        ),
     ] = None
-    validate_every: Annotated[int | None, typer.Option(help="Rank valid every n epochs.  [default: never]")] = None
+    validate_every: Annotated[
+        int | None, typer.Option(rich_help_panel=TRAINING, help="Rank valid every N epochs.  [default: never]")
+    ] = None
     patience: Annotated[
-        int | None, typer.Option(help="Stop after n validations without a better MRR.  [default: never]")
+        int | None,
+        typer.Option(rich_help_panel=TRAINING, help="Stop after N validations without a better MRR.  [default: never]"),
     ] = None
     negatives: Annotated[
-        int | None, typer.Option(help="Sample the softmax: so many entities stand for all.  [default: all]")
+        int | None,
+        typer.Option(
+            rich_help_panel=TRAINING,
+            help="Compare each answer with N sampled entities instead of all.  [default: all entities]",
+        ),
     ] = None
     negatives_power: Annotated[
-        float | None, typer.Option(help="Draw them by (1 + number of facts)^power.  [default: 0, uniform]")
+        float | None,
+        typer.Option(
+            rich_help_panel=TRAINING,
+            help="Sample entities in proportion to (1 + number of facts)^POWER.  [default: 0, uniform]",
+        ),
     ] = None
     group_queries: Annotated[
         int | None,
         typer.Option(
             "--group-queries",
-            "--together",
-            help="Put up to n answers of one query side by side: faster on a CPU.  [default: 1, as published]",
+            rich_help_panel=TRAINING,
+            help="Put up to N answers of one query into the same batch, which is faster on a CPU.  [default: 1]",
         ),
     ] = None
     term: TermOption = None
     target_weights: Annotated[
-        str | None, typer.Option(help="Weigh examples by their target: none or degree.  [default: none]")
+        str | None,
+        typer.Option(rich_help_panel=TRAINING, help="Weigh examples by their target: none or degree.  [default: none]"),
     ] = None
 
     @property
     def all(self) -> dict[str, Any]:
-        """What was typed, by its name."""
-        typed = {name: value for name, value in vars(self).items() if value is not None and name != "term"}
-        return {**typed, "terms": term_weights(self.term)} if self.term else typed
+        """The given settings by name."""
+        given = {name: value for name, value in vars(self).items() if value is not None and name != "term"}
+        return {**given, "terms": term_weights(self.term)} if self.term else given
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The same without the rank."""
+        """The given settings without the rank."""
         return {name: value for name, value in self.all.items() if name != "rank"}
 
 
-settings_options = offering("given", RecipeOptions)
+settings_options = expand_parameter("typed", RecipeOptions)

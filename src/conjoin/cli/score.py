@@ -1,10 +1,10 @@
-"""`conjoin score`: score facts that are named."""
+"""`conjoin score`: score facts."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,18 +12,13 @@ from conjoin.cli import options as opt
 from conjoin.cli.output import emit, show
 from conjoin.runtime.text_escaping import spelled
 
-if TYPE_CHECKING:
-    pass
-
 
 @opt.reading_options
 def score(
     run: opt.RunArgument,
     given: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE | HEAD RELATION TAIL", help="Facts, in any format that graphs are read from, or one fact."
-        ),
+        typer.Argument(metavar="FILE | HEAD RELATION TAIL", help="A file of facts in any graph format, or one fact."),
     ],
     *,
     for_spreadsheets: opt.ForSpreadsheets = False,
@@ -31,11 +26,11 @@ def score(
     reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
-    """Score given facts.
+    """Score one fact or a file of facts.
 
-    Prints tab-separated lines with a header, or one JSON object: head, relation, tail, score, the rank of the tail
-    among all entities that do not make a known fact, whether the fact is in the graph, the probability of a new fact
-    (after `conjoin calibrate`: as an answer to head and relation, if one is missing), and the fact in words.
+    Prints a tab-separated table, or one JSON object: head, relation, tail, score, the filtered rank of the tail (known
+    answers excluded), whether the fact is in the graph, its probability if it is new and the run is calibrated (as an
+    answer to head and relation, if one is missing), and the fact with labels.
 
     \b
     conjoin score runs/atlas candidates.tsv
@@ -51,18 +46,21 @@ def score(
             file = Path(name)
             facts = opt.read_facts(file, reading)
             predictor = open_run(run, weights=weights)
-            sifted = opt.known_facts(file, facts, all_words(predictor.graph), reading)
+            checked = opt.known_facts(file, facts, all_words(predictor.graph), reading)
         case [head, relation, tail]:
-            predictor, sifted = open_run(run, weights=weights), CheckedFacts([(head, relation, tail)])
+            predictor, checked = open_run(run, weights=weights), CheckedFacts([(head, relation, tail)])
         case _:
-            raise UsageError("score a file (conjoin score RUN FILE) or one fact (conjoin score RUN HEAD RELATION TAIL)")
-    scored = predictor.score(sifted.facts)
-    words = (word for fact in sifted.facts for word in all_words(predictor.graph)(fact))
-    strange = untrained_names(predictor.graph, words)
-    opt.say_untrained(strange, "these facts")
+            raise UsageError(
+                f"Expected FILE or HEAD RELATION TAIL, got {len(given)} words: {' '.join(given)}. "
+                "Example: conjoin score RUN Peru borders Ecuador"
+            )
+    scored = predictor.score(checked.facts)
+    names = (name for fact in checked.facts for name in all_words(predictor.graph)(fact))
+    untrained = untrained_names(predictor.graph, names)
+    opt.say_untrained(untrained, "these facts")
     if json:
-        told = {"run": str(run), "scores": [asdict(line) for line in scored], "skipped": list(sifted.refused)}
-        emit({**told, "untrained": strange})
+        report = {"run": str(run), "scores": [asdict(line) for line in scored], "skipped": list(checked.refused)}
+        emit({**report, "untrained": untrained})
         return
     show("head\trelation\ttail\tscore\trank\tknown\tprobability\tlabel")
     formulas = 0
@@ -72,6 +70,6 @@ def score(
         formulas += sum(map(str.__ne__, texts, safe))
         head, relation, tail, label = safe if for_spreadsheets else texts
         known = str(line.known).lower()
-        chance = "" if line.probability is None else f"{line.probability:.4g}"
-        show("\t".join((head, relation, tail, f"{line.score:.6g}", str(line.rank), known, chance, label)))
+        probability = "" if line.probability is None else f"{line.probability:.4g}"
+        show("\t".join((head, relation, tail, f"{line.score:.6g}", str(line.rank), known, probability, label)))
     opt.say_formulas(formulas, changed=for_spreadsheets)

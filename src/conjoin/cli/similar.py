@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,19 +10,18 @@ from conjoin.cli import options as opt
 from conjoin.cli.ask import Most
 from conjoin.cli.output import emit, show_table
 
-if TYPE_CHECKING:
-    pass
-
 
 def similar(
     run: opt.RunArgument,
-    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="A name or label.")],
+    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="An entity: a name or label.")],
     *,
     k: Most = 10,
     weights: opt.Weights = None,
     json: opt.Json = False,
 ) -> None:
     """List the entities with the most similar embeddings.
+
+    "linked" entities share a fact with ENTITY.
 
     \b
     conjoin similar runs/atlas France
@@ -31,8 +30,8 @@ def similar(
 
     answers = open_run(run, weights=weights).similar(entity, k)
     if json:
-        found = [{"entity": a.entity, "label": a.label, "score": a.score, "linked": a.known} for a in answers]
-        emit({"run": str(run), "entity": entity, "similar": found})
+        lines = [{"entity": a.entity, "label": a.label, "score": a.score, "linked": a.known} for a in answers]
+        emit({"run": str(run), "entity": entity, "similar": lines})
         return
     rows = [(answer.label, "linked" if answer.known else "", f"{answer.score:.3f}") for answer in answers]
-    show_table(f"similar to {entity}", ("entity", "", "cosine"), rows, left=2)
+    show_table(f"Similar to {entity}", ("entity", "", "cosine"), rows, left=2)

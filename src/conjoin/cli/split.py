@@ -14,22 +14,24 @@ from conjoin.cli.output import emit, say, show
 @opt.reading_options
 def split(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A file of triples, or a folder whose splits are joined first.")
+        Path, typer.Argument(metavar="FILE", help="A file of facts, or a folder whose splits are first joined.")
     ],
     *,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for train, valid and test.")],
-    valid: Annotated[str, typer.Option(help="Size of valid: 5% or 500.")] = "5%",
-    test: Annotated[str, typer.Option(help="Size of test: 5% or 500.")] = "5%",
-    seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the train, valid and test files.")],
+    valid: Annotated[str, typer.Option(help="Size of valid: a share such as 5%, or a number of facts.")] = "5%",
+    test: Annotated[str, typer.Option(help="Size of test: a share such as 5%, or a number of facts.")] = "5%",
+    seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a split that is already in the folder.")
+    ] = False,
     labels: opt.Labels = None,
     reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
-    """Split a file of facts once and for all.
+    """Split facts into train, valid and test, and store the files.
 
-    Twins stay on one side, nothing in test is unseen. The result depends on the facts and the seed only, not on the
-    order of the lines.
+    A fact and its symmetric or inverse twin stay in the same split, and every entity and relation of valid and test
+    occurs in train. The split depends only on the facts and the seed, not on the order of the lines.
 
     \b
     conjoin split my-facts.tsv --valid 5% --test 5% -o my-graph

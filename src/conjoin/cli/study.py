@@ -77,9 +77,9 @@ def run_study(
     """
     from conjoin.errors import Stopped
     from conjoin.runtime.device import choose_device, describe
-    from conjoin.studies.archive import archived_files
-    from conjoin.studies.archive import write_archive as write_pack
     from conjoin.studies.estimate import estimator
+    from conjoin.studies.pack import archived_files
+    from conjoin.studies.pack import write_archive as write_pack
     from conjoin.studies.parse import read_study
     from conjoin.studies.select import select_cells
     from conjoin.studies.speeds import read_speeds
@@ -307,6 +307,90 @@ def _show_standings(study: Study, standings: Sequence[CellStatus], guess: Estima
         rows.append((dataset, row, *(str(counts[state] or "") for state in STATES), time_left))
     show_table(study.title or study.name, ("dataset", "row", *STATES, "time left"), rows, left=2)
     show(_summary(standings))
+
+
+StudyOrFolder = Annotated[
+    Path, typer.Argument(metavar="STUDY", help="A study's TOML file, or the folder of its results.")
+]
+
+
+@study_app.command("archive")
+def archive(
+    study: StudyOrFolder,
+    *,
+    root: Root = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Delete the files that the archive restores. Weights stay.")
+    ] = False,
+    json: opt.Json = False,
+) -> None:
+    """Add finished runs to the study's archive: runs.parquet, ranks.parquet, and questions.parquet one folder above.
+
+    Status, plan, run and report read runs from the archive and from folders alike. The archive restores every run
+    folder byte for byte, except weights.
+
+    \b
+    conjoin study archive studies/paper.toml --remove
+    """
+    from conjoin.studies.archive_write import remove_archived, write_archive
+
+    folder = _results_folder(study, root)
+    with ProgressDisplay().watching() as watcher:
+        written = write_archive(folder, track=watcher.track)
+    removed = remove_archived(folder) if remove else 0
+    if json:
+        emit({"folder": str(folder), "added": written.added, "runs": written.runs, "removed_files": removed})
+        return
+    show(f"{folder}: {written.added} runs added, {written.runs} in the archive" + f", {removed} files removed" * remove)
+
+
+@study_app.command("restore")
+def restore(
+    study: StudyOrFolder,
+    *,
+    only: Only = None,
+    seeds: Seeds = None,
+    root: Root = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder to write to.  [default: the study's results]")
+    ] = None,
+    json: opt.Json = False,
+) -> None:
+    """Write the run folders of the study's archive again, byte for byte, except weights.
+
+    Folders that exist already must hold the same files.
+
+    \b
+    conjoin study restore studies/paper.toml --only dataset=WN18RR --seeds 0 -o restored
+    """
+    from conjoin.errors import UsageError
+    from conjoin.studies.archive_write import restore_runs
+    from conjoin.studies.parse import read_study
+    from conjoin.studies.select import select_cells
+
+    folder = _results_folder(study, root)
+    chosen = None
+    if only or seeds is not None:
+        if study.is_dir():
+            raise UsageError(f"--only and --seeds need the study's TOML file, not the folder {study}.")
+        cells = select_cells(read_study(study), only=only or (), seeds=seeds)
+        chosen = {Path(*cell.folder.parts[1:]).as_posix() for cell in cells}
+    with ProgressDisplay().watching() as watcher:
+        runs = restore_runs(folder, out or folder, chosen=chosen, track=watcher.track)
+    if json:
+        emit({"folder": str(out or folder), "runs": runs})
+        return
+    show(f"{out or folder}: {runs} runs restored")
+
+
+def _results_folder(study: Path, root: Path | None) -> Path:
+    """The folder of a study's results, which may be named itself."""
+    from conjoin.studies.parse import read_study
+
+    if study.is_dir():
+        return study
+    specified = read_study(study)
+    return (root or specified.root) / specified.name
 
 
 @study_app.command("plan")

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from conjoin.cli import options as opt
 from conjoin.cli.output import emit, number, say, show, show_table
 
-if TYPE_CHECKING:
-    pass
-
 
 def synth(
-    family: Annotated[str, typer.Argument(metavar="FAMILY", help="What to plant; `conjoin synth list` names all.")],
+    family: Annotated[
+        str, typer.Argument(metavar="FAMILY", help="The pattern family to generate; `conjoin synth list` prints all.")
+    ],
     *,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder for train, valid and test.")] = None,
-    entities: Annotated[int, typer.Option(help="How many entities.")] = 120,
-    noise: Annotated[float, typer.Option(help="Share of facts that are replaced by random ones.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Another seed, another graph.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the train, valid and test files.")] = None,
+    entities: Annotated[int, typer.Option(help="Number of entities.")] = 120,
+    noise: Annotated[float, typer.Option(help="Share of facts to replace by random facts.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of the graph.")] = 0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a graph that is already in the folder.")
+    ] = False,
     json: opt.Json = False,
 ) -> None:
-    """Make a graph whose patterns are known exactly.
+    """Generate a graph with known relation patterns.
 
-    To see whether `conjoin patterns` finds them and which forms learn them.
-
-    The graph can also be used without a folder, by its name, wherever a graph is asked for.
+    Use it to check that `conjoin patterns` finds the patterns, and which forms learn them. Every verb also takes the
+    name of such a graph as GRAPH, without a folder.
 
     \b
+    conjoin synth list
     conjoin synth dihedral --noise 0.1 -o my-planted-graph
     conjoin train "synthetic:dihedral(entities=120, noise=0.1, seed=0)" --form 5star-conj --rank 8
     """
@@ -44,7 +45,7 @@ def synth(
         if json:
             emit({"families": dict(rows)})
         else:
-            show_table("What can be planted", ("family", "what it is"), rows, left=2)
+            show_table("Families", ("family", "description"), rows, left=2)
         return
     planted = generate(SyntheticSpec(family=family, entities=entities, noise=noise, seed=seed))
     measured = recovery(planted.theory, planted.graph)
@@ -66,8 +67,8 @@ def synth(
         return
     show(f"{planted.plan}: " + ", ".join(f"{split} {count:,}" for split, count in counts.items()))
     rows = [(str(rule), "missed" if rule in measured.missed else "found") for rule in sorted(measured.closure)]
-    rows += [(str(rule), "found, but does not follow") for rule in sorted(measured.invented)]
-    show_table("Planted patterns and what follows from them", ("pattern", ""), rows, left=2)
+    rows += [(str(rule), "found, but not planted") for rule in sorted(measured.invented)]
+    show_table("Planted patterns and their consequences", ("pattern", ""), rows, left=2)
     show(f"precision {number(measured.precision)}, recall {number(measured.recall)}")
     if written:
-        say(f"written to {written.folder}")
+        say(f"Wrote {written.folder}")

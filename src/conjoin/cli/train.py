@@ -13,7 +13,7 @@ import typer
 from conjoin.cli import options as opt
 from conjoin.cli.launch import shared_among
 from conjoin.cli.output import ProgressDisplay, emit, number, say, show, show_table
-from conjoin.cli.recipe_options import RecipeOptions, settings_options
+from conjoin.cli.recipe_options import TRAINING, RecipeOptions, settings_options
 from conjoin.runs.prepare import held_apart, training_settings
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conjoin.runs.folder import RunFolder
     from conjoin.runs.run import Run
 
-
+MODEL = "Model"
 METRICS = {"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "mean_rank": "mean rank"}
 
 
@@ -33,52 +33,88 @@ def train(
     form: Annotated[
         str | None,
         typer.Option(
-            help=f"A form's name (`conjoin forms`) or its text.  [default: {opt.USUAL_FORM}; with --from the run's]"
+            rich_help_panel=MODEL,
+            help=f"The name of a form (`conjoin forms`), or its text.  [default: {opt.USUAL_FORM}; with --from, the "
+            "form of the run]",
         ),
     ] = None,
-    quotient: Annotated[str | None, typer.Option(help="Of 5star forms: phase, mobius or aligned.")] = None,
-    layout: Annotated[str | None, typer.Option(help="Of complex forms: proper or published.")] = None,
+    quotient: Annotated[
+        str | None, typer.Option(rich_help_panel=MODEL, help="For 5star forms: phase, mobius or aligned.")
+    ] = None,
+    layout: Annotated[
+        str | None, typer.Option(rich_help_panel=MODEL, help="For complex forms: proper or published.")
+    ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="paper or paper-tuned: the published settings for this dataset and form.")
+        str | None,
+        typer.Option(
+            rich_help_panel=TRAINING, help="paper or paper-tuned: the published settings for this dataset and form."
+        ),
     ] = None,
     settings_file: Annotated[
-        Path | None, typer.Option("--settings", help="A TOML file of settings, as `conjoin tune` prints them.")
+        Path | None,
+        typer.Option(
+            "--settings", rich_help_panel=TRAINING, help="A TOML file of settings, such as `conjoin tune` writes."
+        ),
     ] = None,
-    given: RecipeOptions,
-    weights: Annotated[str, typer.Option(help="Which weights to report: last, or best on valid.")] = "last",
-    seed: Annotated[int, typer.Option(help="Seed of the start and of the order of examples.")] = 0,
+    typed: RecipeOptions,
+    weights: Annotated[
+        str, typer.Option(rich_help_panel=TRAINING, help="The weights to report: last, or best on valid.")
+    ] = "last",
+    seed: Annotated[
+        int,
+        typer.Option(rich_help_panel=TRAINING, help="Seed of the initial numbers and of the order of the examples."),
+    ] = 0,
     device: opt.Device = None,
     processes: Annotated[
-        int, typer.Option(min=1, help="Share the entities among so many processes of this machine.")
+        int,
+        typer.Option(min=1, rich_help_panel=opt.RUNNING, help="Share the entities among N processes on this machine."),
     ] = 1,
     replicas: Annotated[
-        int, typer.Option(min=1, help="Of several processes: hold the entities so many times, share the questions.")
+        int,
+        typer.Option(
+            min=1,
+            rich_help_panel=opt.RUNNING,
+            help="With several processes: keep N copies of the entities and share the examples among them.",
+        ),
     ] = 1,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder.  [default: runs/…]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", rich_help_panel=opt.FOLDER, help="The run folder.  [default: runs/…]")
+    ] = None,
     start: Annotated[
         Path | None,
         typer.Option(
             "--from",
             metavar="RUN",
-            help="Go on from a finished run, of this graph or one that has grown: rows by name.",
+            rich_help_panel=opt.FOLDER,
+            help="Start from the embeddings of a finished run, matched by name; the graph may have grown since.",
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a half-done run exactly.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", rich_help_panel=opt.FOLDER, help="Continue an interrupted run from its last checkpoint."
+        ),
+    ] = False,
     checkpoint_epochs: opt.CheckpointEpochs = 0,
     checkpoint_minutes: opt.CheckpointMinutes = 0.0,
     memory_limit: Annotated[
         str | None,
-        typer.Option(help="Refuse to need more in all, such as 8GB; `any` never refuses.  [default: what is free]"),
+        typer.Option(
+            rich_help_panel=opt.RUNNING,
+            help="Refuse to start a training that needs more, such as 8GB; `any` never refuses.  "
+            "[default: the free memory]",
+        ),
     ] = None,
     labels: opt.Labels = None,
     reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
-    """Train a model on a graph, then rank valid and test.
+    """Train a model on a graph, then rank its valid and test facts.
 
-    Everything is kept in a run folder. A finished run is not repeated: its result is shown. After every epoch a
-    checkpoint is written, or as often as a tenth of the time allows. Ctrl-C or SIGTERM finish the step, write one and
-    exit with 130 or 143; --resume goes on from there, bit for bit. A second Ctrl-C stops at once.
+    The run folder contains the settings, the weights, the metrics and the ranks. For a finished run the command only
+    prints the result. A checkpoint is written after every epoch, or less often if that takes more than a tenth of the
+    time. Ctrl-C or SIGTERM finish the current step, write a checkpoint and exit with 130 or 143; a second Ctrl-C stops
+    at once. The same command with --resume continues, with the same result bit for bit.
 
     \b
     conjoin train atlas --form 5star-conj --rank 32 --epochs 20 -o runs/atlas
@@ -103,24 +139,26 @@ def train(
     from conjoin.training.steps.choose import usual_precision
     from conjoin.training.terms import check_term_names
 
-    before = open_run(start) if start else None
-    known = before.settings if before else None
-    chosen_form = form_of(form or (known.form if known else opt.USUAL_FORM), quotient=quotient, layout=layout)
+    earlier = open_run(start) if start else None
+    start_run = earlier.settings if earlier else None
+    chosen_form = form_of(form or (start_run.form if start_run else opt.USUAL_FORM), quotient=quotient, layout=layout)
     chosen = choose_device(device)
-    needed = {"validate_every": 1, "negatives": 1}  # what other options need may stand in a file that is not read yet
-    check_term_names(Recipe.from_mapping({**needed, **given.recipe}).terms)
+    # Check the options before the graph is read. Others may depend on these two, which the settings file can contain.
+    assumed = {"validate_every": 1, "negatives": 1}
+    check_term_names(Recipe.from_mapping({**assumed, **typed.recipe}).terms)
     with ProgressDisplay().watching() as watcher:
         loaded = opt.load_graph(graph, options=reading, labels=labels, watcher=watcher)
-    loaded = held_apart(loaded, before.graph if before else None, start, given=not Path(graph).is_file(), say=say)
+    loaded = held_apart(loaded, earlier.graph if earlier else None, start, given=not Path(graph).is_file(), say=say)
     _say_unseen(loaded)
-    rank = known.rank if known else 100
+    rank = start_run.rank if start_run else 100
     settings = {
         "rank": rank,
-        **training_settings(loaded, chosen_form, given.all, preset=preset, file=settings_file, say=say),
+        **training_settings(loaded, chosen_form, typed.all, preset=preset, file=settings_file, say=say),
     }
     usual = usual_precision(chosen.device, chosen_form, settings=settings, processes=mesh.count)
-    begun = RunFolder(out).run.recipe.precision if out and RunFolder(out).exists else None  # perhaps by other means
-    settings.setdefault("precision", begun or usual)
+    # A run that started on another device keeps its precision.
+    started = RunFolder(out).run.recipe.precision if out and RunFolder(out).exists else None
+    settings.setdefault("precision", started or usual)
     chosen_rank = settings.pop("rank")
     recipe = Recipe.from_mapping(settings)
     run = Run.of(
@@ -130,17 +168,17 @@ def train(
         recipe=recipe,
         seed=seed,
         weights=weights,  # type: ignore[arg-type]
-        origin=f"{known.id} {reported_weights(RunFolder(start), None)}" if known and start else "",
+        origin=f"{start_run.id} {reported_weights(RunFolder(start), None)}" if start_run and start else "",
     )
-    if known and (known.form, known.rank) != (run.form, run.rank):
+    if start_run and (start_run.form, start_run.rank) != (run.form, run.rank):
         raise UsageError(
-            f"{start} is {known.form} of rank {known.rank}, this would be {run.form} of rank {run.rank}: "
-            "leave out --form, --rank and --preset, or train from scratch"
+            f"{start} has the form {start_run.form} and rank {start_run.rank}, the options ask for {run.form} and rank "
+            f"{run.rank}. Leave out --form, --rank and --preset, or train without --from."
         )
     folder = out or Path("runs") / run.title
     _refuse_too_large(run, folder, loaded, device=chosen.device, limit=memory_limit, processes=mesh.count)
     initial = (
-        initial_rows(before.model, before.graph, loaded, seed=seed, scale=recipe.initial_scale) if before else None
+        initial_rows(earlier.model, earlier.graph, loaded, seed=seed, scale=recipe.initial_scale) if earlier else None
     )
     among = f" × {mesh.count} processes" if mesh.count > 1 else ""
     say(f"{run.form} of rank {run.rank} on {loaded.name}, {chosen.device}{among} ({chosen.reason}) → {folder}")
@@ -156,23 +194,23 @@ def train(
             note=say,
         )
         already = RunFolder(folder).finished
-        done = execute(run, loaded, folder, conduct=conduct, resume=resume or restarted(), initial=initial)
+        finished = execute(run, loaded, folder, conduct=conduct, resume=resume or restarted(), initial=initial)
     if already:
-        say(f"{folder} was finished before: this is its result")
+        say(f"{folder} is already finished; this is its result.")
     if json:
-        emit(train_report(done))
+        emit(train_report(finished))
     else:
-        show_training(done)
+        show_training(finished)
 
 
 def _say_unseen(graph: Graph) -> None:
     if n_unseen := len(graph.unseen) + len(graph.unseen_relations):
-        relations = f", {len(graph.unseen_relations):,} of them relations," if len(graph.unseen_relations) else ""
-        say(f"{graph.name}: {n_unseen:,} names{relations} occur in no training fact: nothing is learned about them")
+        relations = f" ({len(graph.unseen_relations):,} of them relations)" if len(graph.unseen_relations) else ""
+        say(f"{graph.name}: {n_unseen:,} names{relations} occur in no training fact.")
 
 
 def _refuse_too_large(run: Run, folder: Path, graph: Graph, *, device: Any, limit: str | None, processes: int) -> None:
-    """Say what would fit instead of running out of memory hours later."""
+    """Raise UsageError with advice if the training needs more memory than there is."""
     from conjoin.forms.notation import parse
     from conjoin.planning.memory_model import PlannedSetting, PlannedSizes
     from conjoin.planning.plan import left_of, refuse_unless_fits
@@ -198,13 +236,13 @@ def _refuse_too_large(run: Run, folder: Path, graph: Graph, *, device: Any, limi
     refuse_unless_fits(PlannedSizes.of(graph), setting, available=available, held=held)
 
 
-def train_report(done: RunFolder) -> dict[str, Any]:
+def train_report(folder: RunFolder) -> dict[str, Any]:
     """The JSON object of `conjoin train`."""
-    result = done.result
+    result = folder.result
     costs = ("seconds_per_epoch", "epochs", "parameters", "relation_parameters", "relation_bytes", "peak_bytes")
     return {
-        "run": str(done.path),
-        "id": done.run.id,
+        "run": str(folder.path),
+        "id": folder.run.id,
         "valid": result["valid"],
         "test": result["test"],
         "weights": result["weights"],
@@ -212,23 +250,23 @@ def train_report(done: RunFolder) -> dict[str, Any]:
     }
 
 
-def show_training(done: RunFolder) -> None:
-    """The tables after training."""
-    result = done.result
+def show_training(folder: RunFolder) -> None:
+    """Print the metrics, sizes and time of a finished training."""
+    result = folder.result
     rows = [
         (f"{name} (epoch {version['epoch']})", split, *_cells(version[split], METRICS))
         for name in ("last", "best")
         if (version := result[name])
         for split in ("valid", "test")
     ]
-    show_table(f"{done.path}", ("weights", "split", *METRICS.values()), rows, left=2)
+    show_table(f"{folder.path}", ("weights", "split", *METRICS.values()), rows, left=2)
     seconds = result["seconds_per_epoch"]
     show(
         f"{result['parameters']:,} parameters, {result['relation_parameters']:,} of relations; "
         + (f"{seconds:.3g} s per epoch; " if seconds else "")
         + f"peak memory {result['peak_bytes'] / 2**20:,.0f} MiB"
     )
-    show(f"Ask it: conjoin ask {done.path} HEAD RELATION '?'")
+    show(f"Ask it: conjoin ask {folder.path} HEAD RELATION '?'")
 
 
 def _cells(metrics: Mapping[str, float | None], names: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The verb tune."""
+"""`conjoin tune`: search for good settings by MRR on valid."""
 
 from __future__ import annotations
 
@@ -11,48 +11,74 @@ import typer
 
 from conjoin.cli import options as opt
 from conjoin.cli.output import ProgressDisplay, emit, number, say, show
-from conjoin.cli.recipe_options import TermOption, term_weights
+from conjoin.cli.recipe_options import TRAINING, TermOption, term_weights
+
+SEARCH = "Search"
 
 
 @opt.reading_options
 def tune(
     graph: opt.GraphArgument,
     *,
-    form: Annotated[str, typer.Option(help="A form's name (`conjoin forms`) or its text.")] = opt.USUAL_FORM,
+    form: Annotated[str, typer.Option(help="The name of a form (`conjoin forms`), or its text.")] = opt.USUAL_FORM,
     trials: Annotated[
         int | None,
-        typer.Option(help="How many in all, whichever process does them.  [default: 50; every point of a grid]"),
+        typer.Option(
+            rich_help_panel=SEARCH, help="Number of trials of all processes.  [default: 50; with --grid every point]"
+        ),
     ] = None,
     grid: Annotated[
-        str | None, typer.Option(help="paper, or a TOML file with [grid].  [default: a guided search of lr, n3, batch]")
+        str | None,
+        typer.Option(
+            rich_help_panel=SEARCH,
+            help="paper, or a TOML file with a table [grid].  [default: a guided search of lr, n3 and batch]",
+        ),
     ] = None,
-    rank: Annotated[int, typer.Option(help="Rank, where no grid says it.")] = 100,
+    rank: Annotated[
+        int, typer.Option(rich_help_panel=TRAINING, help="Complex coordinates per entity, unless the grid sets them.")
+    ] = 100,
     negatives: Annotated[
-        int, typer.Option(help="Sample the softmax, where no grid says it: so many entities stand for all; 0: all.")
+        int,
+        typer.Option(
+            rich_help_panel=TRAINING,
+            help="Number of sampled entities per step, unless the grid sets it; 0 for all entities.",
+        ),
     ] = 0,
     negatives_power: Annotated[
-        float, typer.Option(help="Draw them by (1 + number of facts)^power, where no grid says it; 0: uniform.")
+        float,
+        typer.Option(
+            rich_help_panel=TRAINING,
+            help="Sample entities in proportion to (1 + number of facts)^POWER, unless the grid sets it.",
+        ),
     ] = 0.0,
     term: TermOption = None,
-    epochs: Annotated[int, typer.Option(help="The most epochs of a trial.")] = 50,
-    validate_every: Annotated[int, typer.Option(help="Rank valid every n epochs.")] = 5,
-    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Cut short what stays below the median.")] = True,
-    seed: Annotated[int, typer.Option(help="Seed of every trial and of the search.")] = 0,
+    epochs: Annotated[int, typer.Option(rich_help_panel=TRAINING, help="Most epochs of a trial.")] = 50,
+    validate_every: Annotated[int, typer.Option(rich_help_panel=TRAINING, help="Rank valid every N epochs.")] = 5,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune/--no-prune", rich_help_panel=SEARCH, help="Stop trials early that are below the median."),
+    ] = True,
+    seed: Annotated[int, typer.Option(rich_help_panel=SEARCH, help="Seed of every trial and of the search.")] = 0,
     storage: Annotated[
         str | None,
-        typer.Option(help="A database's URL; several processes share it.  [default: sqlite:///runs/tune.db]"),
+        typer.Option(
+            rich_help_panel=SEARCH,
+            help="URL of the database of trials; several processes can share it.  [default: sqlite:///runs/tune.db]",
+        ),
     ] = None,
     device: opt.Device = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the settings to this TOML file too.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", rich_help_panel=opt.OUTPUT, help="Also write the settings to this TOML file."),
+    ] = None,
     reading: opt.Reading,
     json: opt.Json = False,
 ) -> None:
-    """Search settings by MRR on valid.
+    """Search for good settings by MRR on valid.
 
-    Prints them as a block that `train --settings` and a study read.
-
-    What is done is in the storage. Ctrl-C or SIGTERM finish the step and exit with 130 or 143; the trial under way is
-    put back and is the first one when the same command goes on.
+    Prints the best settings as a TOML block that `train --settings` and a study file read. Finished trials are stored
+    in a database. Ctrl-C or SIGTERM finish the current step and exit with 130 or 143; the same command continues the
+    search and repeats the unfinished trial.
 
     \b
     conjoin tune atlas --form 5star-conj --rank 32 --epochs 20 --trials 20 -o atlas.toml
@@ -87,9 +113,9 @@ def tune(
     with ProgressDisplay().watching() as watcher, opt.stop_on_signal() as stop, usual:
         loaded = opt.load_graph(graph, options=reading, labels=None, watcher=watcher)
         for attempt in search_for(loaded, search, device=str(chosen.device), track=watcher.track, stop=stop):
-            words = ", ".join(f"{key} {value}" for key, value in attempt.settings.items())
+            settings_text = ", ".join(f"{key} {value}" for key, value in attempt.settings.items())
             reached = f"valid MRR {number(attempt.mrr, 4)}" if attempt.mrr is not None else attempt.reason
-            say(f"trial {attempt.number} ({words}): {attempt.state}, {reached}")
+            say(f"trial {attempt.number} ({settings_text}): {attempt.state}, {reached}")
         winner = best_attempt(loaded, search)
     text = settings_block(loaded, search, winner)
     if out is not None:

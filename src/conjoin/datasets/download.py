@@ -1,4 +1,4 @@
-"""Files over https: resumed where they stopped, refused where the content is not the expected one."""
+"""Download files over https: resume interrupted transfers, verify checksums."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Mismatch(DatasetError):
-    """Content that is not what its checksum says."""
+    """Content whose checksum is wrong."""
 
 
 @dataclass(frozen=True)
 class Checksum:
-    """What a text file must hash to, unpacked and with lines that end in a line feed.
+    """The checksum of a text file, computed over its unpacked content with line feeds as line ends.
 
-    `sha256` is the plain digest, `git` the id that git gives the file as a blob.
+    `sha256` is the plain digest, `git` the id of the file as a git blob.
     """
 
     kind: Literal["sha256", "git"]
@@ -48,21 +48,21 @@ class Checksum:
             return cls("sha256", digest)
         if kind == "git" and re.fullmatch("[0-9a-f]{40}", digest):
             return cls("git", digest)
-        raise DatasetError(f"{text!r} is no checksum: write sha256: or git: and the hexadecimal digest")
+        raise DatasetError(f"{text!r} is not a checksum. Write sha256: or git:, followed by the hexadecimal digest.")
 
     def fits(self, path: Path) -> bool:
-        """Does the content of the file, gzipped or not, hash to this?"""
+        """Does the content of the file, compressed with gzip or not, have this checksum?"""
         if self.kind == "sha256":
-            found = hashlib.sha256()
+            digest = hashlib.sha256()
         else:
-            found = hashlib.sha1(b"blob %d\0" % sum(map(len, _text(path))), usedforsecurity=False)
+            digest = hashlib.sha1(b"blob %d\0" % sum(map(len, _text(path))), usedforsecurity=False)
         for chunk in _text(path):
-            found.update(chunk)
-        return found.hexdigest() == self.digest
+            digest.update(chunk)
+        return digest.hexdigest() == self.digest
 
 
 def _text(path: Path) -> Iterator[bytes]:
-    """The content in chunks: gzip undone, carriage returns before line feeds dropped (a common repackaging)."""
+    """The content in chunks: unpacked, without carriage returns before line feeds (a common repackaging)."""
     held = b""
     try:
         with ExitStack() as opened:
@@ -75,7 +75,7 @@ def _text(path: Path) -> Iterator[bytes]:
                 held = b"\r" if content.endswith(b"\r") else b""
                 yield content[: len(content) - len(held)].replace(b"\r\n", b"\n")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise Mismatch(f"{path} is a damaged gzip file ({error}): fetch it again") from None
+        raise Mismatch(f"{path} is a damaged gzip file ({error}). Download it again.") from None
     yield held
 
 
@@ -88,10 +88,10 @@ def download(
     timeout: float = 30.0,
     track: Track = silent,
 ) -> None:
-    """Write the content of `url` to `target`, which appears only when complete and verified.
+    """Download `url` to `target`, which appears only when complete and verified.
 
-    What arrived of an interrupted transfer stays beside it as `.part`, and the next call continues there.
-    Content that does not fit the checksum is deleted; if it was a continued file, the transfer starts over.
+    The bytes of an interrupted transfer stay next to it as `.part`, and the next call continues there. Content with a
+    wrong checksum is deleted; if the transfer was a continued one, it starts again from the beginning.
     """
     part = target.with_name(target.name + ".part")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,9 @@ def download(
         continued = _size(part) > 0
         if not _transfer(url, part, limit=limit, timeout=timeout, track=track):
             if attempt == TRIES:
-                raise DatasetError(f"the transfer stopped after {_size(part):,} bytes; the same again continues it")
+                raise DatasetError(
+                    f"the transfer stopped after {_size(part):,} bytes; run the same command to continue it"
+                )
         elif checksum is None or checksum.fits(part):
             part.replace(target)
             return
@@ -107,11 +109,11 @@ def download(
             received = _size(part)
             part.unlink()
             if not continued or attempt == TRIES:
-                raise Mismatch(f"the {received:,} bytes received do not have the checksum of {target.name}")
+                raise Mismatch(f"the {received:,} bytes received have not the published checksum of {target.name}")
 
 
 def _transfer(url: str, part: Path, *, limit: int, timeout: float, track: Track) -> bool:
-    """Append to `part` what is missing of it; false where that stopped early and can be tried again."""
+    """Append the missing bytes to `part`. False if the transfer stopped early and can be tried again."""
     have = _size(part)
     try:
         with _answer(url, have, timeout) as answer:
@@ -131,7 +133,7 @@ def _transfer(url: str, part: Path, *, limit: int, timeout: float, track: Track)
 
 
 def _store(answer: http.client.HTTPResponse, part: Path, *, have: int, limit: int, track: Track) -> bool:
-    """Write the body of `answer` behind the `have` bytes already there, or instead of them; true when all came."""
+    """Write the body of `answer` after the `have` bytes of `part`, or instead of them. True if it is complete."""
     if answer.status != http.client.PARTIAL_CONTENT:
         have = 0
     elif not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
@@ -149,7 +151,7 @@ def _store(answer: http.client.HTTPResponse, part: Path, *, have: int, limit: in
                 break
     if have + max(arrived, expected or 0) > limit:
         part.unlink()
-        raise DatasetError(f"more than the {limit:,} bytes that a dataset may have")
+        raise DatasetError(f"the file has more than {limit:,} bytes, the limit for a dataset")
     return expected is None or arrived == expected
 
 
@@ -164,7 +166,7 @@ def _answer(url: str, have: int, timeout: float) -> http.client.HTTPResponse:
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to https, and from this machine to this machine; nothing else."""
+    """Follows redirects to https, and redirects within this machine; no others."""
 
     def redirect_request(  # noqa: PLR0917
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
@@ -177,7 +179,7 @@ def _refuse_unsafe(url: str, *, allow_loopback: bool = True) -> None:
     parts = urlsplit(url)
     if parts.scheme == "https" or (allow_loopback and parts.scheme == "http" and parts.hostname in LOOPBACK):
         return
-    raise DatasetError(f"refused {url}: only https is used for downloads")
+    raise DatasetError(f"{url} was not opened: downloads use https only")
 
 
 def _size(path: Path) -> int:

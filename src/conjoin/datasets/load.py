@@ -1,4 +1,4 @@
-"""Datasets by name: found, downloaded where they are not here, and proved to be the published ones."""
+"""Load datasets by name: find them on disk, download them if necessary, verify their content."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from conjoin.runtime.progress import Track, silent
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: CONJOIN_CACHE, else conjoin in the user's cache."""
+    """The folder of downloads: CONJOIN_CACHE, else `conjoin` in the user's cache folder."""
     if chosen := os.environ.get("CONJOIN_CACHE"):
         return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "conjoin"
 
 
 def locate(name: str) -> Path | None:
-    """The folder that has the three splits of a dataset, or None. Its content is checked by `fetch` and `load`."""
+    """The folder with the three splits of a dataset, or None. `fetch` and `load` verify its content."""
     record = dataset(name)
     return next((folder for folder in _folders(record) if not _flaw(folder)), None)
 
 
 def fetch(name: str, *, track: Track = silent) -> Path:
-    """The folder of a dataset, verified, downloaded into the cache if it is nowhere yet."""
+    """The verified folder of a dataset; downloads it into the cache if it is not on this machine."""
     record = dataset(name)
     folder = locate(name) or _download(record, track)
     if not _is_published(record, folder):
@@ -48,7 +48,7 @@ def fetch(name: str, *, track: Track = silent) -> Path:
 
 
 def in_three(graph: Graph) -> Graph:
-    """What becomes of a single file: 90 % train, 5 % valid, 5 % test, leak-aware, the same every time."""
+    """The default split of a single file: 90 % train, 5 % valid, 5 % test, leak-aware, deterministic."""
     return split_graph(graph, valid=0.05, test=0.05)
 
 
@@ -61,13 +61,16 @@ def load(
     split: Callable[[Graph], Graph] = in_three,
     track: Track = silent,
 ) -> Graph:
-    """The graph of a dataset's name, of a folder with train, valid and test, of one file, or a planted one.
+    """Load a graph: a named dataset, a folder with train, valid and test, one file, or a synthetic graph.
 
-    A name wins over a folder of that name in the current folder, which `./name` reaches. A dataset that is not here
-    is downloaded unless `fetch` is false. `options` (`conjoin.ReadOptions`) say how one's own files are written,
-    `split` what becomes of one file (by default a leak-aware twentieth each for valid and test); a dataset needs
-    neither. What was skipped, dropped or guessed is told in the `notes` of the graph. A text such as
-    `synthetic:dihedral(entities=120)` names a graph with known patterns (synthetic.py).
+    name_or_path  a dataset's name takes precedence over a folder of the same name; write `./name` for the folder.
+                  `synthetic:dihedral(entities=120)` generates a graph with known patterns (synthetic.py).
+    fetch         whether to download a dataset that is not on this machine.
+    options       how your own files are read (`conjoin.ReadOptions`); datasets need none.
+    labels        a file or mapping from names to readable texts.
+    split         how one file is split; by default 5 % valid and 5 % test, leak-aware.
+
+    The graph's `notes` list everything that was skipped, dropped or guessed.
 
     >>> graph = load("atlas")
     >>> graph.n_entities, graph.n_relations, graph.train.shape
@@ -81,19 +84,19 @@ def load(
     if not named and (path.exists() or path.name != word):
         return read_graph(path, options=options, labels=labels, split=split)
     if not named:
-        way_out = f"Datasets are {', '.join(every_name())}. If a path is meant: {path.absolute()} does not exist."
+        way_out = f"Datasets are {', '.join(every_name())}. If you mean a path: {path.absolute()} does not exist."
         raise unknown("dataset", word, every_name(), way_out=way_out)
     record = dataset(word)
     folder = locate(record.name)
     if folder is None and not fetch:
         raise DatasetError(
-            f"{record.title} is not on this machine. conjoin fetch {record.name} downloads it. {_by_hand(record)}"
+            f"{record.title} is not on this machine. Download it with `conjoin fetch {record.name}`. {_by_hand(record)}"
         )
     return _read(record, folder or _download(record, track), labels=labels)
 
 
 def _folders(record: Dataset) -> Iterator[Path]:
-    """Where the dataset may lie, best place first."""
+    """The folders that may contain the dataset, the preferred one first."""
     if record.embedded:
         yield Path(str(resources.files("conjoin.datasets").joinpath(record.name)))
         return
@@ -103,67 +106,71 @@ def _folders(record: Dataset) -> Iterator[Path]:
     if chosen := os.environ.get("CONJOIN_DATA"):
         roots.insert(0, Path(chosen).expanduser())
         if not roots[0].is_dir():
-            raise UsageError(f"CONJOIN_DATA names {roots[0]}, which is not a folder: correct it or unset it")
+            raise UsageError(f"CONJOIN_DATA is {roots[0]}, which is not a folder. Correct or unset it.")
     for root in roots:
         same = [folder for folder in root.glob("*/") if same_name(folder.name, record.name)]
         yield from sorted(same, key=lambda folder: (folder.name.casefold() != record.title.casefold(), folder.name))
 
 
 def _flaw(folder: Path) -> str:
-    """Why a folder does not have the three splits; empty when it has them."""
+    """Why a folder does not have the three splits; empty if it has them."""
     try:
-        lacking = [split for split in SPLITS if split not in split_files(folder)]
+        missing = [split for split in SPLITS if split not in split_files(folder)]
     except GraphError as error:
-        return str(error)
-    return f"{folder}: no file for {' and '.join(lacking)}" if lacking else ""
+        return str(error).removesuffix(".")
+    return f"{folder}: there is no file for {' and '.join(missing)}" if missing else ""
 
 
 def _is_published(record: Dataset, folder: Path) -> bool:
-    """Are these the published bytes? A dataset that has no other packaging must be."""
+    """Do the files have the published checksums? Raises DatasetError if not and there is no other packaging."""
     for split, file in split_files(folder).items():
         if record.checksums[split].fits(file):
             continue
         if record.packagings:
             return False
         if record.embedded:
-            raise DatasetError(f"{file} was changed since its checksum was written: install conjoin again")
+            raise DatasetError(
+                f"{file} of the installed package was changed: its checksum differs. Install conjoin again."
+            )
         raise DatasetError(
-            f"{file} is not the published {split} split of {record.title}: its checksum differs."
-            f" Put the published file there, or load the folder as a graph of your own, by its path: {folder}"
+            f"{file} is not the published {split} split of {record.title}: its checksum differs. "
+            f"Replace it by the published file, or load the folder as your own graph, by its path: {folder}"
         )
     return True
 
 
 def _read(record: Dataset, folder: Path, *, labels: Labels | None = None) -> Graph:
-    """The graph in the folder, once its bytes or its counts are found to be those of the dataset."""
+    """The graph in the folder, after its checksums or its counts were verified."""
     published = _is_published(record, folder)
     graph = read_graph(folder, labels=labels, name=record.name)
-    found = Counts.of(graph)
-    notes = {replace(record.counts, entities=kind.entities): kind.note for kind in record.packagings}
-    if found != record.counts and found not in notes:
+    counts = Counts.of(graph)
+    packagings = {replace(record.counts, entities=kind.entities): kind.note for kind in record.packagings}
+    if counts != record.counts and counts not in packagings:
         raise DatasetError(
-            f"{folder} is not {record.title}: it has {found}; published are {record.counts}."
-            f" Put the published files there, or load the folder as a graph of your own, by its path"
+            f"{folder} is not {record.title}: it has {counts}; the published dataset has {record.counts}. "
+            f"Replace the files by the published ones, or load the folder as your own graph, by its path: {folder}"
         )
-    note = [f"{record.title}: {notes[found]}"] if notes else []
+    notes = [f"{record.title}: {packagings[counts]}"] if packagings else []
     if not published:
-        note.append(f"{record.title}: verified by its counts; the bytes are not those of the common distribution")
-    return replace(graph, notes=(*graph.notes, *note), read_as=())
+        notes.append(f"{record.title}: verified by its counts, because its bytes differ from the common distribution")
+    return replace(graph, notes=(*graph.notes, *notes), read_as=())
 
 
 def _download(record: Dataset, track: Track) -> Path:
-    """Fetch the splits from the first mirror that has them; returns the folder in the cache."""
+    """Download the splits from the first mirror that works; returns the folder in the cache."""
     if record.embedded:
-        raise DatasetError(f"the embedded {record.name} is missing from the installed package: install conjoin again")
+        raise DatasetError(f"The dataset {record.name} is missing from the installed package. Install conjoin again.")
     root = cache_folder()
     staging = root / f"{record.name}.part"
     failures: list[tuple[Mirror, Exception]] = []
     with _alone(root):
-        if found := locate(record.name):
-            return found
+        if existing := locate(record.name):
+            return existing
         for folder in _folders(record):
             if any(folder.iterdir()):
-                raise DatasetError(f"{_flaw(folder)}. Complete the folder for {record.title} or remove it")
+                raise DatasetError(
+                    f"{_flaw(folder)}. Complete or remove this folder, which is named like {record.title}."
+                )
         for mirror in record.mirrors:
             try:
                 _fill(staging, record, mirror, track)
@@ -178,7 +185,7 @@ def _download(record: Dataset, track: Track) -> Path:
 
 
 def _fill(staging: Path, record: Dataset, mirror: Mirror, track: Track) -> None:
-    """Bring the splits into the folder `staging`; those that are there have been verified before."""
+    """Download the missing splits into the folder `staging`. Files in it were verified by an earlier call."""
     staging.mkdir(exist_ok=True)
     missing = {s: c for s, c in record.checksums.items() if not (staging / f"{s}.txt").exists()}
     wanted = {f"{split}.txt": checksum for split, checksum in missing.items()}
@@ -199,7 +206,7 @@ def _fill(staging: Path, record: Dataset, mirror: Mirror, track: Track) -> None:
 
 
 def _publish(staging: Path, home: Path) -> Path:
-    """Move the complete folder in one step to where it is looked for; at most an empty folder stands there."""
+    """Rename the complete folder to its final path `home`, which does not exist or is an empty folder."""
     for leftover in set(staging.iterdir()) - {staging / f"{split}.txt" for split in SPLITS}:
         leftover.unlink()
     if home.exists():
@@ -217,13 +224,13 @@ def _alone(root: Path) -> Iterator[None]:
             held.enter_context(taken(root / ".lock", wait=True, remove=True))
         except OSError as error:
             raise DatasetError(
-                f"the cache folder {root} cannot be used ({error}): set CONJOIN_CACHE to another"
+                f"The cache folder {root} cannot be used: {error}. Set CONJOIN_CACHE to another folder."
             ) from None
         yield
 
 
 def _by_hand(record: Dataset) -> str:
     return (
-        f"By hand: put train.txt, valid.txt and test.txt into {cache_folder() / record.name},"
-        f" or into a folder {record.title} below the one that CONJOIN_DATA names."
+        f"Without a download: put train.txt, valid.txt and test.txt into {cache_folder() / record.name}, "
+        f"or into a folder {record.title} in the folder that CONJOIN_DATA names."
     )

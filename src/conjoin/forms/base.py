@@ -1,194 +1,182 @@
-"""Forms: what a relation is and does. A variant is a value.
+"""Form: what a relation does to a head, and how wide the rows of entities, relations and queries are.
 
-A form has named slots, complex vectors that together make a relation. A slot is stored (it owns numbers) or tied
-(derived from a stored slot). Parameter count, initialisation and regulariser follow from the value.
+A form is a value. It holds no numbers of a model: widths, queries and penalised factors follow from it and from rows.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from functools import cached_property
 from numbers import Integral
-from typing import ClassVar, final
+from typing import Any, ClassVar
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from conjoin.errors import FormError, did_you_mean
-from conjoin.forms.planar import TINY, Z
-from conjoin.forms.ties import Tie
+from conjoin.forms.link import DOT, Link
 
-Slots = Mapping[str, Z]
 MOST_COORDINATES = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Form(ABC):
-    """The base of the families. Subclasses declare slots as fields of type `Tie | None` and options as other fields.
+    """The base of all families. A subclass declares its options as fields, with their values in `CHOICES`.
 
-    An entity is a complex vector of `rank` coordinates, 2·rank reals, for every form. Rows hold the real parts of all
-    coordinates, then the imaginary ones.
+    Rows are real. A relation's rows are unfolded once per batch; a query row meets entity rows through the `link`.
 
-    >>> from conjoin.forms.five_star import FiveStar
-    >>> form = FiveStar(c=Tie("a"), d=Tie("b"))
-    >>> isinstance(form, Form), form.family, form.stored, str(form.ties["c"]), form.options["quotient"]
-    (True, 'FiveStar', ('a', 'b'), 'a', 'phase')
-    >>> form.check_rank(3)
-    >>> form.slot_width(3), form.reals(3), form.heads_as_tails
-    (3, 12, True)
-    >>> heads, tails, relations = torch.ones(5, 6), torch.ones(5, 6), torch.ones(5, form.reals(3))
-    >>> slots = form.unfold(relations)
-    >>> form.query(heads, slots).shape, form.apply(form.head(heads), slots).re.shape
-    (torch.Size([5, 6]), torch.Size([5, 3]))
-    >>> [m.shape for m in form.squared_moduli(heads, slots, tails)], form.squared_modulus(slots)[0, 0].item()
-    ([torch.Size([5, 3]), torch.Size([5, 3]), torch.Size([5, 3])], 8.0)
+    >>> from conjoin.forms.distmult import DistMult
+    >>> form, rank = DistMult(), 3
+    >>> form.family, form.options, form.link.name, form.heads_as_tails, form.planes
+    ('DistMult', {}, 'dot', True, 1)
+    >>> form.entity_width(rank), form.relation_width(rank), form.query_width(rank), form.relation_rows(2)
+    (3, 3, 3, 4)
+    >>> form.check_rank(rank), form.shared(rank), form.derives_reciprocals
+    (None, None, False)
+    >>> import torch
+    >>> heads, relations, tails = torch.ones(5, 3), torch.full((5, 3), 2.0), torch.ones(5, 3)
+    >>> unfolded = form.unfold(relations)
+    >>> query = form.query(heads, unfolded)
+    >>> squared = form.factors(("head", "relation"), heads, unfolded, tails, query)
+    >>> {name: tuple(values.shape) for name, values in squared.items()}
+    {'head': (5, 3), 'relation': (5, 3)}
+    >>> form.check_factors(form.factor_names)
     """
 
-    SLOTS: ClassVar[tuple[str, ...]]
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]]
-    HALVES: ClassVar[bool]
+    SLOTS: ClassVar[tuple[str, ...]] = ()
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {}
 
     def __post_init__(self) -> None:
-        for slot, tie in self.ties.items():
-            self._check_tie(slot, tie)
-        if not self.stored:
-            raise FormError(
-                f"{self.family} needs at least one stored slot: leave one of {', '.join(self.SLOTS)} untied"
-            )
         for option, value in self.options.items():
             if value not in self.CHOICES[option]:
                 known = ", ".join(self.CHOICES[option])
                 hint = did_you_mean(str(value), self.CHOICES[option])
-                raise FormError(f"{option}={value} is not an option of {self.family}; choose from {known}.{hint}")
-
-    def _check_tie(self, slot: str, tie: Tie) -> None:
-        if tie.slot is None or tie.slot in self.stored:
-            return
-        if tie.slot == slot:
-            raise FormError(f"slot {slot} is tied to itself: leave it out to store it")
-        if tie.slot in self.ties:
-            raise FormError(f"{slot}={tie} refers to {tie.slot}, which is tied too: tie {slot} to a stored slot")
-        known = ", ".join(self.SLOTS)
-        raise FormError(f"{slot}={tie} refers to an unknown slot; the slots of {self.family} are {known}")
+                raise FormError(f"{option}={value} is not an option of {self.family}. Choose from {known}.{hint}")
 
     @property
     def family(self) -> str:
         """The name of the formula."""
         return type(self).__name__
 
-    @cached_property
-    def ties(self) -> dict[str, Tie]:
-        """The derived slots and how."""
-        return {slot: tie for slot in self.SLOTS if (tie := getattr(self, slot)) is not None}
-
-    @cached_property
-    def stored(self) -> tuple[str, ...]:
-        """The slots that own numbers."""
-        return tuple(slot for slot in self.SLOTS if getattr(self, slot) is None)
-
     @property
     def options(self) -> dict[str, str]:
-        """The choices that are not ties, by name."""
+        """The chosen options by name; ties are not among them."""
         return {option: getattr(self, option) for option in self.CHOICES}
 
-    def __str__(self) -> str:
-        """`Family(slot=expr, …, option=value)` with the defaults left out; `parse` is its inverse."""
+    @property
+    def link(self) -> Link:
+        """How a query row and an entity row make a score."""
+        return DOT
+
+    def _items(self) -> list[str]:
+        """What the text of this form says in brackets, as `name=value`; defaults are left out."""
         defaults = {f.name: f.default for f in fields(self) if f.default is not MISSING}
-        ties = [f"{slot}={tie}" for slot, tie in self.ties.items()]
-        options = [f"{name}={value}" for name, value in self.options.items() if value != defaults[name]]
-        return f"{self.family}({', '.join(ties + options)})"
+        return [f"{name}={value}" for name, value in self.options.items() if value != defaults[name]]
+
+    def __str__(self) -> str:
+        """`Family(slot=expression, …, option=value)` without the defaults; `parse` is its inverse."""
+        return f"{self.family}({', '.join(self._items())})"
 
     def check_rank(self, rank: int) -> None:
-        """Refuse ranks that this form cannot have."""
+        """Raise FormError unless this form can have the rank."""
         whole: type = Integral
         if not isinstance(rank, whole) or isinstance(rank, bool):
-            raise FormError(f"rank = {rank!r} should be a whole number")
+            raise FormError(f"rank must be an integer, got {rank!r}.")
         if rank < 1:
-            raise FormError(f"rank {rank} is too small: a rank is at least 1")
+            raise FormError(f"rank must be at least 1, got {rank}.")
         if rank > MOST_COORDINATES:
-            raise FormError(f"that rank is too large: a rank is at most {MOST_COORDINATES}")
-        if self.HALVES and rank % 2:
-            raise FormError(f"{self.family} splits an entity in halves: use an even rank, such as {rank + 1}")
+            raise FormError(f"rank must be at most {MOST_COORDINATES}; the given one is larger.")
 
-    def slot_width(self, rank: int) -> int:
-        """Complex coordinates of one slot."""
-        return rank // 2 if self.HALVES else rank
+    def entity_width(self, rank: int) -> int:
+        """Stored real numbers of one entity."""
+        return rank + self.link.columns
 
-    def reals(self, rank: int) -> int:
-        """Numbers that one relation owns."""
-        return 2 * len(self.stored) * self.slot_width(rank)
+    def relation_width(self, rank: int) -> int:
+        """Stored real numbers of one relation row."""
+        return rank
 
-    def unfold(self, rows: Tensor) -> Slots:
-        """All slots, as used in the query, from the stored rows of shape (B, reals)."""
-        stored = Z.of_row(rows)
-        parts = zip(
-            self.stored,
-            stored.re.chunk(len(self.stored), dim=-1),
-            stored.im.chunk(len(self.stored), dim=-1),
-            strict=True,
-        )
-        return self._derive({slot: Z(re, im) for slot, re, im in parts})
+    def query_width(self, rank: int) -> int:
+        """Real numbers of one query row."""
+        return self.entity_width(rank) - self.link.columns
 
-    def _derive(self, stored: dict[str, Z]) -> Slots:
-        return {slot: self.ties[slot].derive(stored) if slot in self.ties else stored[slot] for slot in self.SLOTS}
+    @property
+    def derives_reciprocals(self) -> bool:
+        """Whether a reciprocal's row follows from the relation's row, so that only R rows are stored instead of 2R."""
+        return type(self).reversed_rows is not Form.reversed_rows
 
-    def query(self, heads: Tensor, slots: Slots) -> Tensor:
-        """The query rows (B, 2·rank): the score of tail t is the dot product of the query with t's row."""
-        return self.apply(self.head(heads), slots).row()
+    def relation_rows(self, n_relations: int) -> int:
+        """Stored relation rows: one for each relation and one for each reciprocal, unless those are derived."""
+        return n_relations if self.derives_reciprocals else 2 * n_relations
 
-    @final
-    def squared_moduli(self, heads: Tensor, slots: Slots, tails: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """|h|², m² and |t|² of every coordinate, each (B, rank): what a regulariser sees."""
-        return self.head(heads).squared(), self.squared_modulus(slots), Z.of_row(tails).squared()
+    def reversed_rows(self, rows: Tensor) -> Tensor:  # noqa: ARG002
+        """The rows (B, relation_width) of the reciprocals, from those of their relations. Override to derive them."""
+        raise FormError(f"{self.family} stores a row for every reciprocal relation. Look it up instead of deriving it.")
+
+    def shared(self, rank: int) -> nn.Module | None:  # noqa: ARG002
+        """Parameters that all relations share, such as a core tensor or batch normalisation; None where there are none.
+
+        A model holds the module, trains it and stores its state. `unfold` gets it.
+        """
+        return None
+
+    def prepare(self, entities: Tensor, relations: Tensor) -> None:  # noqa: ARG002
+        """Change the numbers drawn at the start in place, row by row: entities (n, entity_width) may be a part of the
+        table. Columns behind the entities' vectors start at zero."""
+        if self.link.columns:
+            entities[:, -self.link.columns :] = 0
+
+    def unfold(self, relations: Tensor, shared: Any = None) -> Any:  # noqa: ARG002
+        """What `query` computes with, from relation rows (B, relation_width) and the model's shared module."""
+        return relations
+
+    @abstractmethod
+    def query(self, heads: Tensor, unfolded: Any) -> Tensor:
+        """Query rows (B, query_width) of heads (B, entity_width) and unfolded relations."""
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        """The factors that a penalty can ask this form for."""
+        return ("head", "relation", "tail")
+
+    def check_factors(self, names: Iterable[str]) -> None:
+        """Raise FormError for a factor that this form does not have."""
+        for name in names:
+            if name not in self.factor_names:
+                why = " It needs a query that is a product of head and relation." if name.endswith("_relation") else ""
+                raise FormError(
+                    f"{self.family} has no factor {name!r}; it has {', '.join(self.factor_names)}.{why} "
+                    "Choose another penalty."
+                )
 
     def factors(
-        self,
-        names: Sequence[str],
-        heads: Tensor,
-        unfolded: Slots,
-        tails: Tensor,
-        query: Tensor,  # noqa: ARG002 (forms whose query is a product read it)
+        self, names: Iterable[str], heads: Tensor, unfolded: Any, tails: Tensor, query: Tensor
     ) -> dict[str, Tensor]:
-        """The squared moduli (B, k) of factors by name; FormError for a factor that the form does not have."""
-        known = {
-            "head": lambda: self.head(heads).squared(),
-            "relation": lambda: self.squared_modulus(unfolded),
-            "tail": lambda: Z.of_row(tails).squared(),
-        }
-        for name in names:
-            if name not in known:
-                raise FormError(
-                    f"{self.family} has no factor {name}: its query is not a product of a head and a relation. "
-                    f"It has {', '.join(known)}."
-                )
-        return {name: known[name]() for name in names}
+        """The squared moduli that a penalty sees, by name, each (B, k).
 
-    def head(self, rows: Tensor) -> Z:
-        """How entities' rows (B, 2·rank) are read when they stand at the head."""
-        return Z.of_row(rows)
+        head, relation and tail are those of the three rows. head_relation is |h r|², the squared moduli of the query
+        where it is a product; tail_relation is |t r̄|², the same of the query asked backwards.
+        """
+        wanted = tuple(names)
+        self.check_factors(wanted)
+        return {name: self.factor(name, heads, unfolded, tails, query) for name in wanted}
+
+    def factor(self, name: str, heads: Tensor, unfolded: Any, tails: Tensor, query: Tensor) -> Tensor:  # noqa: ARG002
+        """One of the factors that `factor_names` lists, (B, k)."""
+        rows = {"head": heads, "relation": unfolded, "tail": tails}
+        return self.link.points(rows[name]).square() if name != "relation" else rows[name].square()
 
     @property
     def heads_as_tails(self) -> bool:
-        """Are heads read as their rows are stored, as tails are? No for a form with a `head` of its own, unless it says
-        otherwise."""
-        return type(self).head is Form.head
+        """Are the factors head and tail the squares of a stored row, summed over its `planes`, and nothing else?
 
-    @abstractmethod
-    def apply(self, h: Z, slots: Slots) -> Z:
-        """The query q of head h: score(t) = Re Σ q_j conj(t_j)."""
+        Training on a CPU then needs no graph for their penalty.
+        """
+        return type(self).factor is Form.factor and self.link.columns == 0
 
-    @abstractmethod
-    def squared_modulus(self, slots: Slots) -> Tensor:
-        """m² of the unfolded relation, (B, rank). A shared slot counts as often as it is used."""
-
-
-def normalised(slots: Slots) -> Slots:
-    """The 2 × 2 matrix of every coordinate scaled to Frobenius norm √2, the norm of the identity."""
-    norm = torch.sqrt(sum_of([z.squared() for z in slots.values()]) + TINY)
-    return {slot: z.scaled(math.sqrt(2) / norm) for slot, z in slots.items()}
+    @property
+    def planes(self) -> int:
+        """Into how many parts of equal width a row is cut whose squares make one squared modulus: 2 for complex."""
+        return 1
 
 
 def sum_of(terms: list[Tensor]) -> Tensor:

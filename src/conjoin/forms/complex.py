@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from conjoin.forms.base import Form, Slots
 from conjoin.forms.planar import Z
+from conjoin.forms.tied import Slots, TiedForm
 from conjoin.forms.ties import Tie
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComplEx(Form):
+class ComplEx(TiedForm):
     """q = (a1 | a2) h. `layout=published` reads heads as the paper's code does, tails as everyone does."""
 
     a1: Tie | None = None
@@ -38,15 +37,8 @@ class ComplEx(Form):
     def apply(self, h: Z, slots: Slots) -> Z:
         return Z.joined(slots["a1"], slots["a2"]) * h
 
+    def apply_backwards(self, t: Z, slots: Slots) -> Z:
+        return Z.joined(slots["a1"], slots["a2"]).conj() * t
+
     def squared_modulus(self, slots: Slots) -> Tensor:
         return Z.joined(slots["a1"], slots["a2"]).squared()
-
-    def factors(
-        self, names: Sequence[str], heads: Tensor, unfolded: Slots, tails: Tensor, query: Tensor
-    ) -> dict[str, Tensor]:
-        products = {
-            "head_relation": lambda: Z.of_row(query).squared(),
-            "tail_relation": lambda: Z.of_row(tails).squared() * self.squared_modulus(unfolded),
-        }
-        usual = super().factors([name for name in names if name not in products], heads, unfolded, tails, query)
-        return {name: usual[name] if name in usual else products[name]() for name in names}

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from conjoin.errors import FormError
-from conjoin.forms.base import Form, Slots, normalised, sum_of
+from conjoin.forms.base import sum_of
 from conjoin.forms.planar import Z
+from conjoin.forms.tied import Slots, TiedForm, normalised
 from conjoin.forms.ties import Tie
 
 
 @dataclass(frozen=True, kw_only=True)
-class FiveStar(Form):
+class FiveStar(TiedForm):
     """top = a h + b, down = c h + d, and three readings of their quotient.
 
     phase    q = conj(top) · down / |down|, what the published experiments computed.
@@ -40,7 +41,7 @@ class FiveStar(Form):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.quotient == "mobius" and self.penalty == "half":
-            raise FormError("penalty=half belongs to the published reading: use it with quotient=phase or aligned")
+            raise FormError("penalty=half does not go with quotient=mobius. Use quotient=phase or aligned.")
 
     def _derive(self, stored: dict[str, Z]) -> Slots:
         if self.quotient != "mobius":

@@ -11,29 +11,38 @@ from typing import Any
 from conjoin.errors import FormError, did_you_mean, unknown
 from conjoin.forms.base import Form
 from conjoin.forms.complex import ComplEx
+from conjoin.forms.distmult import DistMult
 from conjoin.forms.five_star import FiveStar
 from conjoin.forms.pair import Pair
 from conjoin.forms.ties import Tie, conj, zero
+from conjoin.forms.transe import TransE
+from conjoin.forms.transh import TransH
 from conjoin.runtime import plugins
 
-FAMILIES: dict[str, type[Form]] = {family.__name__: family for family in (ComplEx, FiveStar, Pair)}
+FAMILIES: dict[str, type[Form]] = {
+    family.__name__: family for family in (ComplEx, FiveStar, Pair, DistMult, TransE, TransH)
+}
+"""The built-in families. Each is also a named form: itself with its defaults, unless FORMS names that already."""
 
+_CHOSEN: dict[str, Form] = {
+    "complex": ComplEx(),
+    "complex-conj": ComplEx(a2=conj("a1")),
+    "complex-twin": ComplEx(a2=Tie("a1")),
+    "5star": FiveStar(),
+    "5star-conj": FiveStar(c=conj("b"), d=conj("a")),
+    "5star-neg": FiveStar(c=-conj("b"), d=conj("a")),
+    "5star-vert": FiveStar(c=conj("a"), d=conj("b")),
+    "5star-horiz": FiveStar(b=conj("a"), d=conj("c")),
+    "5star-twin": FiveStar(c=Tie("b"), d=Tie("a")),
+    "5star-halfreg": FiveStar(penalty="half"),
+    "pair": Pair(),
+    "quate": Pair(c=-conj("b"), d=conj("a"), unit="true"),
+    "transe-squared": TransE(distance="squared"),
+}
 FORMS: MappingProxyType[str, Form] = MappingProxyType(
-    {
-        "complex": ComplEx(),
-        "complex-conj": ComplEx(a2=conj("a1")),
-        "complex-twin": ComplEx(a2=Tie("a1")),
-        "5star": FiveStar(),
-        "5star-conj": FiveStar(c=conj("b"), d=conj("a")),
-        "5star-neg": FiveStar(c=-conj("b"), d=conj("a")),
-        "5star-vert": FiveStar(c=conj("a"), d=conj("b")),
-        "5star-horiz": FiveStar(b=conj("a"), d=conj("c")),
-        "5star-twin": FiveStar(c=Tie("b"), d=Tie("a")),
-        "5star-halfreg": FiveStar(penalty="half"),
-        "pair": Pair(),
-        "quate": Pair(c=-conj("b"), d=conj("a"), unit="true"),
-    }
+    _CHOSEN | {name.casefold(): made for name, family in FAMILIES.items() if (made := family()) not in _CHOSEN.values()}
 )
+"""The named forms."""
 
 SYMBOLS: MappingProxyType[str, str] = MappingProxyType(
     {
@@ -48,7 +57,7 @@ SYMBOLS: MappingProxyType[str, str] = MappingProxyType(
         "quate": "QuatE",
     }
 )
-"""What the paper calls a named form."""
+"""The symbols of the paper for named forms."""
 
 LONGEST = 500
 
@@ -83,10 +92,10 @@ def short(value: Form) -> str:
 def parse(text: str) -> Form:
     """The inverse of `str(form)`; a named form may stand in the family's place: `5star-conj(quotient=mobius)`."""
     if len(text) > LONGEST:
-        raise FormError(f"a form of {len(text)} characters is too long; at most {LONGEST} are read")
+        raise FormError(f"The form has {len(text)} characters; at most {LONGEST} are allowed.")
     shape = _SHAPE.fullmatch(text)
     if not shape:
-        raise FormError(f"cannot read the form {text!r}: write a name such as 5star-conj, or {_EXAMPLE}")
+        raise FormError(f"Cannot read the form {text!r}. Write a name such as 5star-conj, or {_EXAMPLE}.")
     return _replace(_base(shape["name"]), _items(shape["body"] or "", text))
 
 
@@ -109,9 +118,9 @@ def _base(name: str) -> Form:
 
 
 def plugin_forms(name: str) -> Form:
-    """The form that another package has announced as `name`: a value, or a family, which stands for itself untied.
+    """The form that another package has announced as `name`: a value, or a family, which becomes its default value.
 
-    Runs keep a form as text, so a family must be found by its own name.
+    Runs store a form as text, so a family must be announced under its own name.
     """
     value = plugins.load_plugin("form", name)
     if isinstance(value, type) and issubclass(value, Form) and not isabstract(value):
@@ -135,9 +144,9 @@ def _items(body: str, text: str) -> dict[str, str]:
     for part in body.split(",") if body else []:
         item = _ITEM.fullmatch(part)
         if not item:
-            raise FormError(f"cannot read {part.strip()!r} in {text!r}: write slot=expression or option=value")
+            raise FormError(f"Cannot read {part.strip()!r} in {text!r}. Write slot=expression or option=value.")
         if item["key"] in items:
-            raise FormError(f"{item['key']} is given twice in {text!r}")
+            raise FormError(f"{item['key']} is given twice in {text!r}. Give it once.")
         items[item["key"]] = item["value"]
     return items
 
@@ -153,7 +162,8 @@ def _replace(base: Form, items: dict[str, str]) -> Form:
             known = [*base.SLOTS, *base.CHOICES]
             owners = [name for name, other in FAMILIES.items() if key in (*other.SLOTS, *other.CHOICES)]
             hint = f" {' and '.join(owners)} forms have it." if owners else did_you_mean(key, known)
-            raise FormError(f"{base.family} has no slot or option {key!r}; it has {', '.join(known)}.{hint}")
+            has = f"It has {', '.join(known)}." if known else "It has none."
+            raise FormError(f"{base.family} has no slot or option {key!r}. {has}{hint}")
     return replace(base, **changes)
 
 
@@ -162,6 +172,6 @@ def _tie(text: str) -> Tie:
         return zero
     match = _EXPRESSION.fullmatch(text)
     if not match:
-        raise FormError(f"cannot read the tie {text!r}: write conj(x), -conj(x), x, -x or 0, with x a stored slot")
+        raise FormError(f"Cannot read the tie {text!r}. Write conj(x), -conj(x), x, -x or 0, with x a stored slot.")
     tie = conj(match["conjugated"]) if match["conjugated"] else Tie(match["plain"])
     return -tie if match["sign"] else tie

@@ -16,6 +16,7 @@ from conjoin.forms.complex import ComplEx
 from conjoin.forms.five_star import FiveStar
 from conjoin.forms.notation import SYMBOLS, name_of, short
 from conjoin.forms.pair import Pair
+from conjoin.forms.tied import TiedForm
 from conjoin.geometry.mobius import Complexes, Mobius, Reals, chordal, points_of
 from conjoin.graph.graph import Graph
 from conjoin.model.model import Model
@@ -39,8 +40,8 @@ class MapReading:
 
 def reading_of(form: Form, *, as_mobius: bool = False) -> MapReading:
     """How a relation of this form is a Möbius map, if it is one."""
-    if type(form).apply not in KNOWN:
-        return MapReading(None, f"{form.family} has a formula of its own, which is not known to be a Möbius map.")
+    if not isinstance(form, TiedForm) or type(form).apply not in KNOWN:
+        return MapReading(None, f"The formula of {form.family} is not known to be a Möbius map.")
     if not form.heads_as_tails:
         return MapReading(
             None, "Heads are read in another layout than tails: what a relation makes of one is no entity."
@@ -73,22 +74,24 @@ class RelationMaps:
             way_out, form = "", model.form
             if isinstance(form, ComplEx) and form.layout == "published":
                 way_out = " Train without layout='published' (--layout published) to draw it."
-            elif type(form).apply is FiveStar.apply and form.heads_as_tails:
+            elif isinstance(form, FiveStar) and type(form).apply is FiveStar.apply and form.heads_as_tails:
                 name = _name(model)
                 way_out = (
                     " Add as_mobius=True (--as-mobius) to draw the Möbius map of the same a, b, c, d, or train"
                     f" form({name!r}, quotient='mobius') (--form {name} --quotient mobius)."
                 )
             raise UsageError(self.reading.note + way_out)
+        assert isinstance(model.form, TiedForm), "only these have a reading"
+        self.form: TiedForm = model.form
 
     def __len__(self) -> int:
-        form = self.model.form
+        form = self.form
         return form.slot_width(self.model.rank) if isinstance(form, Pair) else self.model.rank
 
     @cached_property
     def matrices(self) -> Complexes:
         """a, b, c, d of every coordinate, shape (n, 2, 2)."""
-        form = self.model.form
+        form = self.form
         rows = self.model.relations[self.r : self.r + 1].detach().double().cpu()
         slots = {name: z.re[0].numpy() + 1j * z.im[0].numpy() for name, z in form.unfold(rows).items()}
         if isinstance(form, ComplEx):
@@ -126,9 +129,9 @@ class RelationMaps:
     def places(self, coordinate: int, entities: Sequence[int]) -> Complexes:
         """Where entities lie in a coordinate as heads: points, (n, 2)."""
         ids = torch.as_tensor(entities, device=self.model.device)
-        head = self.model.form.head(self.model.entities(ids).detach().double().cpu())
+        head = self.form.head(self.model.entities(ids).detach().double().cpu())
         x = head.re.numpy() + 1j * head.im.numpy()
-        if isinstance(self.model.form, Pair):
+        if isinstance(self.form, Pair):
             return np.stack([x[:, coordinate], x[:, coordinate + len(self)]], axis=-1)
         return points_of(x[:, coordinate])
 

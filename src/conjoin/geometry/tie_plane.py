@@ -77,7 +77,7 @@ def transformed(
     e = int(graph.degrees().argmax()) if entity is None else entity
     with torch.no_grad():
         slots = model.form.unfold(model.relations.double().cpu())
-        heads = model.form.head(model.entities.weight.double().cpu())
+        heads = model.form.head(model.entities.all_rows().double().cpu())
     x = heads.re.numpy() + 1j * heads.im.numpy()
     a = np.concatenate([slots[name].re.numpy() + 1j * slots[name].im.numpy() for name in ("a1", "a2")], axis=1)
     size = np.sqrt((np.abs(a * x[e]) ** 2).mean(axis=0))

@@ -1,1 +1,1 @@
-"""From text to integers."""
+"""Graphs as integers: vocabularies, splits, filters, patterns, synthetic graphs."""

@@ -1,4 +1,4 @@
-"""Which training facts touch an entity or use a relation: found without a pass over the graph."""
+"""Look up the training facts of an entity or a relation without a pass over the graph."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from conjoin.graph.patterns.detect import distinct
 
 @dataclass(frozen=True, eq=False)
 class Adjacency:
-    """Training facts without repetition, and every fact as two edges (from, relation, to, fact), sorted by `from`.
+    """The distinct training facts, and every fact as two edges (from, relation, to, fact number), sorted by `from`.
 
-    An edge walked against its fact has relation + n_relations. The edges of entity e are starts[e]:starts[e + 1].
+    An edge from tail to head has relation + n_relations. The edges of entity e are starts[e]:starts[e + 1].
     """
 
     facts: Ids
@@ -38,15 +38,15 @@ class Adjacency:
         return self.by_relation[self.relation_starts[r] : self.relation_starts[r + 1]]
 
 
-_KEPT: WeakKeyDictionary[Graph, Adjacency] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[Graph, Adjacency] = WeakKeyDictionary()
 
 
 def adjacency(graph: Graph) -> Adjacency:
-    """The incidence of a graph's training facts, made once per graph."""
-    found = _KEPT.get(graph)
-    if found is None:
-        found = _KEPT[graph] = _build(graph)
-    return found
+    """The adjacency of a graph's training facts, built once per graph."""
+    cached = _CACHE.get(graph)
+    if cached is None:
+        cached = _CACHE[graph] = _build(graph)
+    return cached
 
 
 def _build(graph: Graph) -> Adjacency:

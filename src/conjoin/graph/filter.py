@@ -1,4 +1,4 @@
-"""The immutable filter: for every query (head, relation) the tails that are known to be true."""
+"""The filter of a ranking: for every query (head, relation) the tails that are known to be true. Immutable."""
 
 from __future__ import annotations
 
@@ -41,48 +41,48 @@ class KnownTails:
 
     @classmethod
     def of_asked(cls, asked: Ids, queries: Iterable[Ids], *, n_relations: int) -> KnownTails:
-        """Build from blocks of queries, keeping those that are asked (m, 3) with whatever tail."""
+        """Build from blocks of queries (n, 3), with only the (head, relation) pairs that occur in `asked` (m, 3)."""
         wanted = np.unique(asked[:, 0] * n_relations + asked[:, 1])
-        kept = [asked[:0]]
+        selected = [asked[:0]]
         for block in queries:
             keys = block[:, 0] * n_relations + block[:, 1]
-            place = np.minimum(np.searchsorted(wanted, keys), max(0, len(wanted) - 1))
-            kept.append(block[wanted[place] == keys] if len(wanted) else block[:0])
-        return cls.from_queries(np.concatenate(kept), n_relations=n_relations)
+            index = np.minimum(np.searchsorted(wanted, keys), max(0, len(wanted) - 1))
+            selected.append(block[wanted[index] == keys] if len(wanted) else block[:0])
+        return cls.from_queries(np.concatenate(selected), n_relations=n_relations)
 
     def __len__(self) -> int:
         return len(self.tails)
 
     def tails_of(self, head: int, relation: int) -> Ids:
-        """The known tails of one query, sorted; empty when nothing is known."""
+        """The known tails (n,) of one query, sorted; empty if none is known."""
         i = self._row(np.array([head * self.n_relations + relation]))[0]
         return self.tails[self.starts[i] : self.starts[i + 1]] if i >= 0 else self.tails[:0]
 
     def neighbours(self, head: int) -> Ids:
-        """The known tails of one head by whatever relation, sorted, each once."""
+        """The known tails (n,) of one head by any relation, sorted, each once."""
         first, stop = np.searchsorted(self.keys, [head * self.n_relations, (head + 1) * self.n_relations])
         return np.unique(self.tails[self.starts[first] : self.starts[stop]])
 
     def pairs(self, heads: Ids, relations: Ids) -> tuple[Ids, Ids]:
-        """All (question number, known tail) pairs of a batch of questions, flat and in order."""
+        """All (query number, known tail) pairs of a batch of queries, as two arrays (m,), in the order of the batch."""
         rows = self._row(heads.astype(np.int64, copy=False) * self.n_relations + relations)
-        found = rows >= 0
-        first = np.where(found, self.starts[rows], 0)
-        count = np.where(found, self.starts[rows + 1] - first, 0)
-        question = np.repeat(np.arange(len(heads)), count)
+        exists = rows >= 0
+        first = np.where(exists, self.starts[rows], 0)
+        count = np.where(exists, self.starts[rows + 1] - first, 0)
+        query = np.repeat(np.arange(len(heads)), count)
         within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        return question, self.tails[np.repeat(first, count) + within]
+        return query, self.tails[np.repeat(first, count) + within]
 
     def contains(self, queries: Ids) -> npt.NDArray[np.bool_]:
-        """For each (head, relation, tail) of shape (n, 3): is it known?"""
-        question, tails = self.pairs(queries[:, 0], queries[:, 1])
+        """Which (head, relation, tail) of shape (n, 3) are known, as booleans (n,)."""
+        query, tails = self.pairs(queries[:, 0], queries[:, 1])
         hit = np.zeros(len(queries), dtype=bool)
-        hit[question[tails == queries[question, 2]]] = True
+        hit[query[tails == queries[query, 2]]] = True
         return hit
 
-    def _row(self, wanted: Ids) -> Ids:
-        """The row of each key, -1 where there is none."""
+    def _row(self, keys: Ids) -> Ids:
+        """The row of each key, -1 for a missing one."""
         if not len(self.keys):
-            return np.full(len(wanted), -1)
-        place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-        return np.where(self.keys[place] == wanted, place, -1)
+            return np.full(len(keys), -1)
+        index = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[index] == keys, index, -1)

@@ -1,4 +1,7 @@
-"""A knowledge graph as integers: vocabularies, three splits, reciprocal queries and what is known."""
+"""A knowledge graph as integers: vocabularies, three splits, reciprocal queries, known answers.
+
+A reciprocal relation is a relation read from tail to head: (?, r, t) is asked as (t, r + n_relations, ?).
+"""
 
 from __future__ import annotations
 
@@ -26,20 +29,20 @@ HeldOut = Literal["valid", "test"]
 HELD_OUT: tuple[HeldOut, ...] = ("valid", "test")
 FEW = 20_000
 LISTED = 12
-"""Names that are all told where one is not among them."""
+"""An error about an unknown name lists all names if there are at most this many."""
 CHUNK = 1 << 20
 KNOWN_AT_ONCE = 1 << 21
-"""Triples up to which all known answers are sorted for a ranking, which takes 170 bytes each."""
+"""Up to this many triples, all known answers are sorted for a ranking, which takes 170 bytes each."""
 KNOWN_BLOCK = 1 << 18
-"""Triples of a larger graph that are looked through together."""
+"""Triples per block when the known answers of a larger graph are collected."""
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Names in id order. `labels` are what a person reads; they default to the names.
+    """Names in id order. `labels` are readable texts for names; a name without one is shown itself.
 
-    Names are unique, labels need not be: `find` accepts either and refuses an ambiguous label. Those of a graph that
-    was ingested stay on disk (`MmapNames`).
+    Names are unique, labels need not be: `find` accepts either and refuses an ambiguous label. The names of an ingested
+    graph stay on disk (`MmapNames`).
     """
 
     kind: str
@@ -48,7 +51,10 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         if self.labels and len(self.labels) != len(self.names):
-            raise GraphError(f"{len(self.labels)} labels for {len(self.names)} {self.kind} names")
+            raise GraphError(
+                f"There are {len(self.labels)} labels for {len(self.names)} {self.kind} names. "
+                "Give one label for each name, or none at all."
+            )
 
     def __len__(self) -> int:
         return len(self.names)
@@ -65,39 +71,39 @@ class Vocabulary:
 
     @cached_property
     def _by_label(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        ids: dict[str, list[int]] = {}
         for i, label in enumerate(self.labels):
             if label:
-                found.setdefault(_spoken(label), []).append(i)
-        return found
+                ids.setdefault(_normalised(label), []).append(i)
+        return ids
 
     @cached_property
     def _shared(self) -> set[int]:
-        """The hashes of labels that stand for several names: eight bytes for each label while they are compared."""
-        hashes = np.sort(np.fromiter((hash(_spoken(label)) for label in self.labels if label), np.int64))
+        """The hashes of labels that several names share. Hashes take eight bytes per label, labels much more."""
+        hashes = np.sort(np.fromiter((hash(_normalised(label)) for label in self.labels if label), np.int64))
         return {*hashes[1:][hashes[1:] == hashes[:-1]].tolist()}
 
     def label(self, i: int) -> str:
-        """What to show for id `i`: its label, with its name where others share the label; its name where it has none.
+        """The text to show for id `i`: its label, with the name if others share the label, or the name if it has none.
 
         >>> people = Vocabulary("entity", ("Q1", "Q2", "Q3", "Q4"), ("Ann", "Bob", "Ann", ""))
         >>> [people.label(i) for i in range(4)], people.find("Ann (Q3)")
         (['Ann (Q1)', 'Bob', 'Ann (Q3)', 'Q4'], 2)
         """
-        given = self.labels[i] if self.labels else ""
-        if not given:
+        label = self.labels[i] if self.labels else ""
+        if not label:
             return self.names[i]
-        return f"{given} ({self.names[i]})" if hash(_spoken(given)) in self._shared else given
+        return f"{label} ({self.names[i]})" if hash(_normalised(label)) in self._shared else label
 
     def matching(self, word: str) -> list[int]:
-        """The ids with that name or, where there is none, with that label in any case; é may be one sign or two."""
+        """The id with that name; without one, the ids with that label, in any case and any Unicode form."""
         for spelt in dict.fromkeys((word, normalize("NFC", word), normalize("NFD", word))):
             if spelt in self.index:
                 return [self.index[spelt]]
-        return self._by_label.get(_spoken(word)) or self._as_shown(word)
+        return self._by_label.get(_normalised(word)) or self._as_shown(word)
 
     def _as_shown(self, word: str) -> list[int]:
-        """The id of a label with its name behind, as `label` writes it."""
+        """The id of a text `label (name)`, as `label` writes it for a shared label."""
         ends = (word[at.end() : -1] for at in (re.finditer(r" \(", word) if self.labels else ()))
         return [i for name in ends if (i := self.index.get(name)) is not None and self.label(i) == word]
 
@@ -120,7 +126,7 @@ class Vocabulary:
         return f"`conjoin find RUN{among} {name}` finds names by a part."
 
     def _near(self, word: str) -> list[str]:
-        """Names and labels to compare a misspelt word with: all, or in a large vocabulary those that begin alike."""
+        """Names and labels to compare a misspelt word with: all, or names with the same first two letters if many."""
         if len(self.names) + len(self.labels) <= FEW:
             return [*self.names, *self.labels]
         if isinstance(self.index, SortedIndex):
@@ -131,8 +137,8 @@ class Vocabulary:
         return [name for name in everything if name[:2].casefold() == start][:FEW]
 
 
-def _spoken(label: str) -> str:
-    """A label as it is compared: in any case, and é as one sign."""
+def _normalised(label: str) -> str:
+    """A label for comparison: case-folded, in the Unicode form NFC."""
     return normalize("NFC", label).casefold()
 
 
@@ -141,9 +147,11 @@ class Graph:
     """Entities, relations and three arrays of (head, relation, tail) ids, each of shape (n, 3).
 
     Ids are contiguous and follow the sorted order of the names, so they do not depend on the order of the lines.
-    Entities that occur only in valid or test are kept: they are candidates, like every other entity. `notes` say what a
-    person should know about its files, `bad_lines` the place and reason of each line that was skipped, the first 1,000,
-    `read_as` what each file was taken for, where it was read from files of one's own.
+    Entities that occur only in valid or test are kept: they are candidates, like every other entity.
+
+    notes      sentences about the files that the user should know
+    bad_lines  file, line and reason of each skipped line, the first 1,000
+    read_as    format, delimiter and columns of each file; empty for a named dataset
 
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "d")])
     >>> graph
@@ -173,7 +181,7 @@ class Graph:
     read_as: tuple[str, ...] = field(default=())
 
     def __repr__(self) -> str:
-        """Name and sizes: a million names are not for a notebook to print."""
+        """Name and sizes, without the names: a notebook would print millions of them."""
         triples = " / ".join(f"{len(self.triples(split)):,}" for split in SPLITS)
         sizes = f"{self.n_entities:,} entities, {self.n_relations:,} relations"
         return f"Graph({self.name}: {sizes}, {triples} triples)"
@@ -207,11 +215,11 @@ class Graph:
         return f"{self.entities.label(h)} {self.relations.label(r)} {self.entities.label(t)}"
 
     def degrees(self) -> Ids:
-        """How many training triples each entity (n_entities,) is an end of; a self-loop counts twice."""
+        """The number of training triples of each entity, shape (n_entities,); a self-loop counts twice."""
         return np.bincount(self.train[:, [0, 2]].ravel(), minlength=self.n_entities)
 
     def queries(self, split: Split) -> Ids:
-        """Both directions as tail questions, shape (2n, 3): (h, r, t) first, then (t, r + n_relations, h)."""
+        """Both directions as tail queries, shape (2n, 3): (h, r, t) first, then (t, r + n_relations, h)."""
         return reciprocal(self.triples(split), self.n_relations)
 
     @cached_property
@@ -222,7 +230,7 @@ class Graph:
         )
 
     def known_of(self, split: Split) -> KnownTails:
-        """`known`, less the queries that this split does not ask where the graph is too large to sort them all."""
+        """`known`; for a large graph only the queries of this split, because sorting all takes too much memory."""
         if len(self.train) + len(self.valid) + len(self.test) <= KNOWN_AT_ONCE:
             return self.known
         if split not in self._known_of:
@@ -238,12 +246,13 @@ class Graph:
 
     @cached_property
     def _with_loops(self) -> npt.NDArray[np.bool_]:
-        found = np.zeros(self.n_relations, dtype=bool)
-        found[self.train[self.train[:, 0] == self.train[:, 2], 1]] = True
-        return found
+        """Which relations have a self-loop in train, shape (n_relations,)."""
+        with_loops = np.zeros(self.n_relations, dtype=bool)
+        with_loops[self.train[self.train[:, 0] == self.train[:, 2], 1]] = True
+        return with_loops
 
     def never_itself(self, entities: Ids, relations: Ids) -> npt.NDArray[np.bool_]:
-        """Which questions (e, r, ?) have no answer in e itself, reciprocal ones too.
+        """Which queries (e, r, ?), reciprocal ones too, cannot have e itself as the answer; booleans (n,).
 
         No training fact of r links an entity to itself, and (e, r, e) is in no split.
 
@@ -297,8 +306,10 @@ class Graph:
         relation_labels: dict[str, str] | None = None,
         notes: Iterable[str] = (),
     ) -> Graph:
-        """Build a graph from names: sequences of triples, (n, 3) arrays, or tables (pandas, polars, pyarrow, `Triples`)
-        whose columns are called head, relation and tail, or by other usual words, or stand first in this order.
+        """Build a graph from names: sequences of triples, (n, 3) arrays, or tables of pandas, polars or pyarrow.
+
+        The columns of a table are found by usual names (head, relation, tail; subject, predicate, object; …), otherwise
+        the first three are read in this order.
 
         >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
         >>> graph.n_entities, graph.n_relations, graph.train.tolist()
@@ -331,7 +342,7 @@ def _ids(names: list[str], vocabulary: Vocabulary) -> Ids:
 
 
 def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
-    """Three equally long lists of names out of whatever table `part` is."""
+    """Three equally long lists of names from any supported kind of table."""
     if part is None:
         return [], [], []
     if not hasattr(part, "__len__"):
@@ -339,26 +350,26 @@ def _columns(part: Any) -> tuple[list[str], list[str], list[str]]:
     if len(part) == 0:
         return [], [], []
     if hasattr(part, "column_names"):
-        found = [part.column(i).to_pylist() for i in _places(part.column_names)]
+        columns = [part.column(i).to_pylist() for i in _positions(part.column_names)]
     elif hasattr(part, "iloc"):
-        found = [list(part.iloc[:, i]) for i in _places(part.columns)]
+        columns = [list(part.iloc[:, i]) for i in _positions(part.columns)]
     elif hasattr(part, "columns") and hasattr(part, "__getitem__"):
-        found = [list(part[part.columns[i]]) for i in _places(part.columns)]
+        columns = [list(part[part.columns[i]]) for i in _positions(part.columns)]
     elif hasattr(part, "__array__"):
         if not (hasattr(part, "ndim") and hasattr(part, "tolist")):  # a tensor has both, and may be on a GPU
             part = np.asarray(part)
         if part.ndim != 2 or part.shape[1] != 3:
-            raise GraphError(f"an array of triples has shape (n, 3), this one has {tuple(part.shape)}")
-        found = [part[:, i].tolist() for i in range(3)]
+            raise GraphError(f"An array of triples must have the shape (n, 3), got {tuple(part.shape)}.")
+        columns = [part[:, i].tolist() for i in range(3)]
     else:
-        found = _rows_to_columns(part)
-    if len(found) < 3:
-        raise GraphError(f"a table of triples needs three columns (head, relation, tail), this one has {len(found)}")
-    head, relation, tail = (_names(column, place) for column, place in zip(found, PLACES, strict=True))
+        columns = _rows_to_columns(part)
+    if len(columns) < 3:
+        raise GraphError(f"A table of triples needs three columns (head, relation, tail), got {len(columns)}.")
+    head, relation, tail = (_names(column, role) for column, role in zip(columns, PLACES, strict=True))
     return head, relation, tail
 
 
-def _places(names: Iterable[Any]) -> Sequence[int]:
+def _positions(names: Iterable[Any]) -> Sequence[int]:
     from conjoin.graph.column_roles import column_roles
 
     words = [str(name) for name in names]
@@ -368,30 +379,30 @@ def _places(names: Iterable[Any]) -> Sequence[int]:
 def _rows_to_columns(rows: Sequence[Any]) -> list[list[Any]]:
     for number, row in enumerate(rows, start=1):
         if isinstance(row, str | bytes | Mapping | Set) or not hasattr(row, "__len__") or len(row) != 3:
-            raise GraphError(f"triple {number} is {row!r}: expected (head, relation, tail)")
+            raise GraphError(f"Triple {number} must be (head, relation, tail), got {row!r}.")
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _names(column: list[Any], place: str) -> list[str]:
-    """Names as text: ids that are numbers become their decimal digits, bytes are read as UTF-8."""
+def _names(column: list[Any], role: str) -> list[str]:
+    """Names as strings: numbers become their decimal digits, bytes are decoded as UTF-8."""
     names = []
     for number, value in enumerate(column, start=1):
         name = value if type(value) is str else _spelled(value)
         if not name or name.isspace():
-            raise GraphError(f"triple {number} has no {place}: drop such rows or give them a name")
+            raise GraphError(f"Triple {number} has no {role}. Remove such rows, or fill in a name.")
         names.append(name)
     return names
 
 
 def _spelled(value: Any) -> str:
-    """A value as text, nothing when it stands for a missing one (None, NaN, NaT, pandas.NA)."""
+    """A value as a string, empty for a missing value (None, NaN, NaT, pandas.NA)."""
     try:
-        if value is None or value != value:  # noqa: PLR0124 (so differ only NaN and NaT)
+        if value is None or value != value:  # noqa: PLR0124 (only NaN and NaT differ from themselves)
             return ""
         if hasattr(value, "item") and not isinstance(value, np.generic):
-            value = value.item()  # 5 instead of tensor(5); NumPy's own text of 0.1 and of a date is the better one
+            value = value.item()  # 5 instead of tensor(5); NumPy scalars keep their own text of 0.1 and of dates
         return value.decode() if isinstance(value, bytes) else str(value)
     except UnicodeDecodeError as error:
-        raise GraphError(f"the name {value!r} is not valid UTF-8: {error.reason}") from error
+        raise GraphError(f"The name {value!r} is not valid UTF-8: {error.reason}. Decode it before.") from error
     except (TypeError, ValueError):
         return ""

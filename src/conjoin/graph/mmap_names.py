@@ -1,7 +1,7 @@
-"""Names that stay on disk: one array of UTF-8 bytes and one of where each name starts, both memory-mapped.
+"""Names that stay on disk: a memory-mapped array of UTF-8 bytes, and one with the start of each name.
 
-A name is decoded when it is asked for. Names of a vocabulary are sorted, so an id is found by bisection and no
-dictionary of all names is ever built.
+A name is decoded on access. The names of a vocabulary are sorted, so an id is found by bisection, without a dictionary
+of all names.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _decoded(name: bytes) -> str:
     try:
         return name.decode()
     except UnicodeDecodeError as error:
-        raise GraphError(f"a stored name is not UTF-8 ({error}): store the graph again") from error
+        raise GraphError(f"A name in the stored graph is not valid UTF-8: {error}. Store the graph again.") from error
 
 
 class SortedIndex(Mapping[str, int]):
@@ -71,9 +71,9 @@ class SortedIndex(Mapping[str, int]):
         self._names = names
 
     def __getitem__(self, name: str) -> int:
-        found = self._place(word := name.encode("utf-8", "surrogatepass"))
-        if found < len(self._names) and self._names.encoded(found) == word:
-            return found
+        index = self._bisect(encoded := name.encode("utf-8", "surrogatepass"))
+        if index < len(self._names) and self._names.encoded(index) == encoded:
+            return index
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -86,16 +86,17 @@ class SortedIndex(Mapping[str, int]):
         return isinstance(name, str) and self.get(name) is not None
 
     def beginning(self, start: str, *, limit: int) -> list[str]:
-        """The first names that begin with `start`."""
-        first = self._place(start.encode("utf-8", "surrogatepass"))
-        found = []
+        """Up to `limit` names that begin with `start`, in sorted order."""
+        first = self._bisect(start.encode("utf-8", "surrogatepass"))
+        matches = []
         for i in range(first, min(len(self), first + limit)):
             if not (name := self._names[i]).startswith(start):
                 break
-            found.append(name)
-        return found
+            matches.append(name)
+        return matches
 
-    def _place(self, word: bytes) -> int:
+    def _bisect(self, word: bytes) -> int:
+        """The number of names before `word`."""
         low, high = 0, len(self._names)
         while low < high:
             middle = (low + high) // 2

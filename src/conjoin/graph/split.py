@@ -1,6 +1,6 @@
-"""Held-out triples that train does not give away: deterministic, twins on one side, nothing unseen.
+"""Split a graph without leakage: deterministic, all triples between two entities in one split, no unseen entities.
 
-Which triples leave train is decided in `conjoin.graph.split_groups`, the same for graphs in memory and on disk.
+`conjoin.graph.split_groups` decides which triples leave train, for graphs in memory and on disk alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conjoin.graph.patterns.detect import distinct
 from conjoin.graph.split_groups import bands, digests, hold_out, parts_of, split_notes
 
 HOLD_MORE_OUT = "hold more out with split_graph(graph, valid=0.2, test=0.1) (conjoin split FILE --valid 20% -o FOLDER)"
-"""The way out of having nothing to validate or to calibrate on."""
+"""The advice of errors about too few validation triples."""
 
 
 def parse_size(text: str) -> float | int:
@@ -28,16 +28,16 @@ def parse_size(text: str) -> float | int:
         share = float(match[1]) / (100 if match[2] else 1)
         if share < 1:
             return share
-        raise UsageError(f"a share of {text!r} leaves nothing to train on: stay below 100%")
-    raise UsageError(f"{text!r} is not a size: give a share such as 5% or 0.05, or a number of triples such as 500")
+        raise UsageError(f"A share must be below 100%, got {text!r}: nothing would be left to train on.")
+    raise UsageError(f"{text!r} is not a size. Give a share such as 5% or 0.05, or a number of triples such as 500.")
 
 
 def split_graph(graph: Graph, *, valid: float | int, test: float | int, seed: int = 0) -> Graph:
-    """All triples of the graph, repetitions dropped, in three new splits; the vocabularies stay the same.
+    """The distinct triples of the graph in three new splits, each of shape (n, 3); the vocabularies stay the same.
 
-    `valid` and `test` are a share (float) or a number (int) of the distinct triples. They are met exactly when there
-    are enough triples that can leave: no entity and no relation loses its last training triple, and a group that
-    would exceed the size is passed over. What could not be met is said in the notes. Each split has shape (n, 3).
+    `valid` and `test` are a share (float) or a number (int) of the distinct triples. No entity and no relation loses
+    its last training triple, and all triples between two entities stay together. A split is smaller than requested if
+    too few triples can leave train; a note says so.
 
     >>> graph = Graph.from_triples([(f"e{i}", "next", f"e{(i + k) % 20}") for i in range(20) for k in (1, 2)])
     >>> parts = split_graph(graph, valid=0.1, test=2)
@@ -53,9 +53,9 @@ def split_graph(graph: Graph, *, valid: float | int, test: float | int, seed: in
         entity_left=np.bincount(triples[:, [0, 2]].ravel(), minlength=1),
         relation_left=np.bincount(triples[:, 1], minlength=1),
     )
-    place = np.zeros(len(triples), dtype=np.int8)
+    split_of = np.zeros(len(triples), dtype=np.int8)
     for number, part in enumerate(parts, start=1):
-        place[part.rows] = number
-    train_ids, test_ids, valid_ids = (triples[place == number] for number in range(3))
+        split_of[part.rows] = number
+    train_ids, test_ids, valid_ids = (triples[split_of == number] for number in range(3))
     notes = split_notes(parts, seed=seed, train=len(train_ids), repeated=len(everything) - len(triples))
     return replace(graph, train=train_ids, valid=valid_ids, test=test_ids, notes=(*graph.notes, *notes))

@@ -1,9 +1,9 @@
-"""Which triples leave train, decided without ever holding all of them.
+"""Decide which triples leave train, without holding all of them in memory.
 
-All triples between the same two entities, in either direction and by whatever relation, move together. Such groups
-are taken in the order of a 64-bit key: blake2b of each entity's name, keyed with the seed, the two digests of a group
-mixed by integer arithmetic. So the result follows from the set of named triples and the seed alone: neither the order
-of the lines nor the version of any random generator matters.
+All triples between the same two entities, in either direction and by any relation, form a group and move together.
+Groups are tried in the order of a 64-bit key: blake2b of each entity's name, keyed with the seed, and the two digests
+of a group mixed by integer arithmetic. So the result depends on the set of named triples and the seed only. The order
+of the lines and the version of a random generator do not matter.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from conjoin.graph.graph import Split
 Keys = npt.NDArray[np.uint64]
 Chunks = Callable[[], Iterator[Ids]]
 BAND = 3_000_000
-"""Triples that are looked at together, about; a few hundred bytes each while they are sorted."""
+"""Triples of one band, about. Each takes a few hundred bytes while the band is sorted."""
 PIECE = 50_000
-"""Triples that are Python numbers at the same time."""
+"""Triples that are converted to Python numbers at a time."""
 LARGEST = 2**64 - 1
 
 
@@ -45,7 +45,7 @@ class HeldOutPart:
 
 
 class Groups(NamedTuple):
-    """Some groups in the order in which they are tried: group g is starts[g]:starts[g + 1] of the lists."""
+    """Some groups in the order of their keys: group g is starts[g]:starts[g + 1] of the other lists."""
 
     starts: list[int]
     rows: list[int]
@@ -55,41 +55,45 @@ class Groups(NamedTuple):
 
 
 def parts_of(n_triples: int, *, valid: float | int, test: float | int) -> list[HeldOutPart]:
-    """Test and valid, still empty; a size is a share (float) or a number (int) of the triples."""
+    """Empty parts for test and valid; a size is a share (float) or a number (int) of the triples."""
     sizes: dict[Split, float | int] = {"test": test, "valid": valid}
-    asked = {name: _asked(size, name, n_triples) for name, size in sizes.items()}
-    if any(asked.values()) and sum(asked.values()) >= n_triples:
-        raise UsageError(f"valid {valid} and test {test} take all of {n_triples} triples: leave some to train on")
-    return [HeldOutPart(name, int(number + 0.5)) for name, number in asked.items()]
+    numbers = {name: _number(size, name, n_triples) for name, size in sizes.items()}
+    if any(numbers.values()) and sum(numbers.values()) >= n_triples:
+        raise UsageError(
+            f"valid = {valid} and test = {test} would take all of the {n_triples} triples. Choose smaller sizes."
+        )
+    return [HeldOutPart(name, int(number + 0.5)) for name, number in numbers.items()]
 
 
-def _asked(size: float | int, name: str, n_triples: int) -> float:
-    """How many triples a size stands for, before rounding."""
+def _number(size: float | int, name: str, n_triples: int) -> float:
+    """The number of triples of a size, before rounding."""
     if isinstance(size, int) and size >= 0:
         return min(size, n_triples)
     if isinstance(size, float) and 0 <= size < 1:
         return size * n_triples
-    raise UsageError(f"{name} is {size!r}: give a share from 0 to below 1 (a float) or a number of triples (an int)")
+    raise UsageError(
+        f"{name} must be a share from 0 to below 1 (float) or a number of triples from 0 (int), got {size!r}."
+    )
 
 
 def digest_key(seed: int) -> bytes:
-    """What the digests of a seed are keyed with."""
+    """The blake2b key of a seed."""
     return hashlib.blake2b(str(seed).encode(), digest_size=32).digest()
 
 
 def digests(names: Iterable[str], seed: int) -> Keys:
     """Eight bytes of blake2b of every name, keyed with the seed."""
     key = digest_key(seed)
-    found = bytearray()
+    digest = bytearray()
     for name in names:
-        found += hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
-    return np.frombuffer(found, dtype="<u8").astype(np.uint64, copy=False)
+        digest += hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
+    return np.frombuffer(digest, dtype="<u8").astype(np.uint64, copy=False)
 
 
 def bands(chunks: Chunks, digest: Keys, *, n_triples: int) -> Iterator[Groups]:
-    """All groups in order, found band by band of the keys, so that only one band is held at a time.
+    """All groups in order of their keys, band by band, so that only one band of keys is in memory.
 
-    `chunks` goes through the distinct triples, in the same order every time; rows are numbered as they come.
+    `chunks` iterates over the distinct triples (n, 3), in the same order at every call. This order numbers the rows.
     """
     n_bands = max(1, -(-n_triples // BAND))
     edges = [LARGEST * i // n_bands for i in range(n_bands + 1)]
@@ -136,7 +140,7 @@ def _mix(keys: Keys) -> Keys:
 
 
 class _Train:
-    """How often every entity and relation still occurs in train."""
+    """The number of remaining training triples of every entity and relation."""
 
     def __init__(self, entity_left: Ids, relation_left: Ids) -> None:
         self.entities, self.relations = (
@@ -144,7 +148,7 @@ class _Train:
         )
 
     def leave(self, groups: Groups, g: int) -> bool:
-        """Take a group out of train, or change nothing if an entity or relation would then be missing there."""
+        """Remove a group from train. False, without a change, if an entity or relation would then be missing there."""
         start, stop = groups.starts[g], groups.starts[g + 1]
         entities, head, tail = self.entities, groups.heads[start], groups.tails[start]
         if entities[head] <= stop - start or entities[tail] <= stop - start:
@@ -178,11 +182,11 @@ class _Train:
 def hold_out(
     parts: list[HeldOutPart], ordered: Callable[[], Iterator[Groups]], *, entity_left: Ids, relation_left: Ids
 ) -> None:
-    """Fill the parts with groups, in order, as long as every entity and relation keeps a triple in train."""
+    """Fill the parts with groups, in order, while every entity and relation keeps a triple in train."""
     train = _Train(entity_left, relation_left)
     _fill(parts, ordered(), train)
-    # One pass is enough: train only shrinks, so what could not leave then cannot leave now. Only a part that is
-    # smaller than every group is still empty, and there a small excess serves better than nothing to measure.
+    # One pass is enough: train only shrinks, so a group that could not leave before cannot leave now. A part is empty
+    # only if every group is larger than the part: then the smallest group is better than an empty split.
     for part in parts:
         if part.wanted and not part.rows:
             part.rows.extend(_smallest(parts, ordered(), train))
@@ -195,9 +199,9 @@ def _fill(parts: list[HeldOutPart], ordered: Iterator[Groups], train: _Train) ->
         return
     for groups in ordered:
         for g, (start, stop) in enumerate(pairwise(groups.starts)):
-            hungry = [i for i in numbers if missing[i] >= stop - start]
-            if hungry and train.leave(groups, g):
-                chosen = max(hungry, key=lambda i: missing[i] / parts[i].wanted)
+            with_room = [i for i in numbers if missing[i] >= stop - start]
+            if with_room and train.leave(groups, g):
+                chosen = max(with_room, key=lambda i: missing[i] / parts[i].wanted)
                 parts[chosen].rows.extend(groups.rows[start:stop])
                 missing[chosen] -= stop - start
             elif not any(missing):
@@ -205,7 +209,7 @@ def _fill(parts: list[HeldOutPart], ordered: Iterator[Groups], train: _Train) ->
 
 
 def _smallest(parts: list[HeldOutPart], ordered: Iterator[Groups], train: _Train) -> list[int]:
-    """The first of the smallest groups that can leave, taken out of train; nothing when none can."""
+    """Remove the first of the smallest groups that can leave train, and return its rows; empty if none can."""
     taken = {row for part in parts for row in part.rows}
     best: tuple[Groups, int] | None = None
     size = LARGEST
@@ -222,23 +226,28 @@ def _smallest(parts: list[HeldOutPart], ordered: Iterator[Groups], train: _Train
 
 
 def split_notes(parts: list[HeldOutPart], *, seed: int, train: int, repeated: int) -> list[str]:
-    """What a person should know about a split."""
+    """The notes on a split for the user."""
     filled = {part.name: len(part.rows) for part in parts}
     notes = [
         f"split by conjoin with seed {seed}: {train} train, {filled['valid']} valid, {filled['test']} test "
         "triples; all triples between the same two entities are in one split"
     ]
     if repeated:
-        notes.append(f"{repeated} repeated triples were dropped before splitting")
-    return notes + [_shortfall(part) for part in reversed(parts) if part.missing]
+        notes.append(repeated_note(repeated))
+    return notes + [_size_note(part) for part in reversed(parts) if part.missing]
 
 
-def _shortfall(part: HeldOutPart) -> str:
+def repeated_note(repeated: int) -> str:
+    """The note on triples that occurred more than once."""
+    return f"{repeated} repeated triples were dropped"
+
+
+def _size_note(part: HeldOutPart) -> str:
     if part.missing < 0:
         reason = "no smaller group of triples between the same two entities could leave train"
     else:
         reason = (
-            "every other triple is the last of an entity or relation in train, or has more twins between the same "
-            "two entities than there is room for"
+            "every other triple is the last one of an entity or relation in train, or belongs to a group of triples "
+            "between the same two entities that is too large for the rest"
         )
-    return f"{part.name} has {len(part.rows)} triples, {part.wanted} were wanted: {reason}"
+    return f"{part.name} has {len(part.rows)} triples, {part.wanted} were requested: {reason}"

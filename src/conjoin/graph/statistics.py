@@ -1,4 +1,4 @@
-"""What `conjoin inspect` reports about a graph. Every measure carries the sentence that defines it."""
+"""The statistics of a graph that `conjoin inspect` reports. Every measure carries its definition as a sentence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Measure:
 
     @property
     def share(self) -> float | None:
-        """Between 0 and 1; None where there is nothing to take a share of."""
+        """Between 0 and 1; None if `of` is 0."""
         return self.count / self.of if self.of else None
 
 
@@ -62,7 +62,7 @@ class Degrees:
 
 @dataclass(frozen=True)
 class RelationRow:
-    """One relation; the means and the cardinality are None where train has no triple of it."""
+    """One relation; the means and the cardinality are None if train has no triple of it."""
 
     relation: str
     train: int
@@ -77,7 +77,7 @@ class RelationRow:
 class CardinalityRow:
     """How many relations, training triples and test triples are 1-1, 1-n, n-1 or n-n.
 
-    `cardinality` is None for relations without a training triple, a row that is there only if there are any.
+    The row of relations without a training triple has `cardinality` None; it is missing if there are none.
     """
 
     cardinality: str | None
@@ -88,7 +88,7 @@ class CardinalityRow:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Triples that occur more than once, or that start where they end."""
+    """Repeated triples and self-loops."""
 
     within_train: Measure
     within_valid: Measure
@@ -112,7 +112,7 @@ class MirrorRow:
 
 @dataclass(frozen=True)
 class Leakage:
-    """Test triples whose answer can be read off a training triple between the same two entities."""
+    """Test triples whose answer follows from a training triple between the same two entities."""
 
     linked: Measure
     reverse: Measure
@@ -124,7 +124,7 @@ class Leakage:
 
 @dataclass(frozen=True)
 class Unseen:
-    """What valid and test ask about that train never mentions."""
+    """Entities and relations of valid and test that do not occur in train."""
 
     entities: Measure
     valid_triples: Measure
@@ -135,7 +135,7 @@ class Unseen:
 
 @dataclass(frozen=True)
 class GraphStatistics:
-    """Everything `conjoin inspect` knows. `relations` is sorted by frequency in train, `mirrors` by support."""
+    """All statistics of `conjoin inspect`. `relations` is sorted by frequency in train, `mirrors` by support."""
 
     name: str
     sizes: GraphSizes
@@ -159,8 +159,8 @@ class GraphStatistics:
 def graph_statistics(graph: Graph) -> GraphStatistics:
     """Count, classify and compare the triples of a graph.
 
-    >>> found = graph_statistics(Graph.from_triples([("a", "r", "b"), ("b", "r", "a")], None, [("a", "r", "c")]))
-    >>> found.sizes.train, found.unseen.entities.count
+    >>> statistics = graph_statistics(Graph.from_triples([("a", "r", "b"), ("b", "r", "a")], None, [("a", "r", "c")]))
+    >>> statistics.sizes.train, statistics.unseen.entities.count
     (2, 1)
     """
     kinds, mirrors = cardinality(graph), find_mirrors(graph)
@@ -256,7 +256,7 @@ def _leakage(leaks: Leaks) -> Leakage:
         linked=share(
             leaks.reverse | leaks.parallel,
             "test triples (h, r, t) whose h and t are linked in train, by any relation in any direction: "
-            "what gives the often quoted 81 % for FB15K and 94 % for WN18",
+            "the source of the often quoted 81 % for FB15K and 94 % for WN18",
         ),
         reverse=share(leaks.reverse, "test triples (h, r, t) for which train contains (t, r', h) for any r'"),
         parallel=share(leaks.parallel, "test triples (h, r, t) for which train contains (h, r', t) for any r'"),
@@ -272,15 +272,15 @@ def _leakage(leaks: Leaks) -> Leakage:
 
 
 def _unseen(graph: Graph) -> Unseen:
-    strange = np.zeros(graph.n_entities, dtype=bool)
-    strange[graph.unseen] = True
+    unseen = np.zeros(graph.n_entities, dtype=bool)
+    unseen[graph.unseen] = True
     held = np.concatenate([graph.valid, graph.test])[:, [0, 2]]
-    asked = np.unique(held[strange[held]])
+    asked = np.unique(held[unseen[held]])
     trained = _per_relation(graph.train, graph) > 0
     missing = ~trained & (_per_relation(graph.valid, graph) + _per_relation(graph.test, graph) > 0)
 
     def touching(split: str, triples: Ids) -> Measure:
-        count = int(strange[triples[:, [0, 2]]].any(axis=1).sum())
+        count = int(unseen[triples[:, [0, 2]]].any(axis=1).sum())
         return Measure(count, len(triples), f"{split} triples with an entity that no training triple contains")
 
     return Unseen(

@@ -1,9 +1,10 @@
-"""Graphs with exactly known patterns: what is planted, what follows from it, and nothing else but chance.
+"""Generate graphs with exactly known patterns; everything else in them is random.
 
-A graph is named by its family and options, `synthetic:dihedral(entities=120, noise=0.1, seed=3)`, and follows from that
-text alone. Held-out facts follow from the training facts by the planted patterns, so that a model can only find them by
-having learnt these: of a symmetric pair one direction is held out, of an inverse pair one relation, of a composition
-facts of the third relation. With noise, that share of all facts, training and held-out, is replaced by random pairs.
+The name of a graph gives its family and options, `synthetic:dihedral(entities=120, noise=0.1, seed=3)`, and determines
+it completely. The held-out facts follow from the training facts by the planted patterns, so a model finds them only if
+it has learnt the patterns: of a symmetric pair one direction is held out, of an inverse pair one relation, of a
+composition facts of the third relation. `noise` is the share of all facts, training and held-out, that random pairs
+replace.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from conjoin.graph.patterns.rules import GroupRules, HornRules, Rule, RuleSet, b
 
 PREFIX = "synthetic:"
 HELD = 0.4
-"""The share of the facts that follow from others which is held out, half for valid and half for test."""
+"""The held-out share of the facts that follow from others, half for valid and half for test."""
 DEGREE = 3
 """Links per entity in a random relation: with fewer, a composition would nearly determine its parts."""
 RETURNED = 0.2
-"""The share of the pairs of a random or composed relation that it also holds reversed, as facts of their own."""
+"""The share of the pairs of a random or composed relation that also occur reversed."""
 STEPS = (1, 2, 5)
-"""Steps of the circular relation: few sums and differences of these are steps again, so nothing else holds."""
+"""Steps of the circular relation: few sums and differences of these are steps again, so no other pattern holds."""
 TURNS = 6
 """The order of the rotation in the groups, which have 2 · 6 elements."""
 TREES = 5
 WINDOW = 4
-"""A child's parent is one of the last so many of its tree: trees become deep."""
+"""A child's parent is one of the last four entities of its tree, which makes trees deep."""
 MOST = 2**31 - 1
 FEWEST = 100
 _TEXT = re.compile(r"(?P<family>[\w-]+)\s*(?:\(\s*(?P<body>[^()]*?)\s*\))?")
@@ -41,7 +42,7 @@ _TEXT = re.compile(r"(?P<family>[\w-]+)\s*(?:\(\s*(?P<body>[^()]*?)\s*\))?")
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticSpec:
-    """Which graph: a family (`FAMILIES`), its size, the share of noise, and a seed."""
+    """The family (`FAMILIES`) of a graph, its size, the share of noise, and a seed."""
 
     family: str
     entities: int = 120
@@ -53,24 +54,27 @@ class SyntheticSpec:
             raise unknown("family", self.family, FAMILIES, way_out=f"Families are {', '.join(FAMILIES)}.")
         if self.entities < FEWEST:
             raise UsageError(
-                f"entities = {self.entities} is too small: with fewer than {FEWEST} chance plants patterns"
+                f"entities must be at least {FEWEST}, got {self.entities}: smaller graphs have patterns by chance."
             )
         if self.entities > MOST:
-            raise UsageError(f"that many entities are too many: a graph made so has at most {MOST}")
+            raise UsageError(f"entities must be at most {MOST}, got {self.entities}.")
         if not 0 <= self.noise <= 1:
-            raise UsageError(f"noise = {self.noise} is a share: from 0 to 1")
+            raise UsageError(f"noise must be from 0 to 1, got {self.noise}.")
         if self.seed < 0:
-            raise UsageError(f"seed = {self.seed} is too small: it is at least 0")
+            raise UsageError(f"seed must be at least 0, got {self.seed}.")
 
     def __str__(self) -> str:
         return f"{PREFIX}{self.family}(entities={self.entities}, noise={self.noise:g}, seed={self.seed})"
 
     @classmethod
     def parse(cls, text: str) -> SyntheticSpec:
-        """The inverse of `str`; the prefix and every option may be left out."""
+        """The inverse of `str`. The prefix and every option are optional."""
         match = _TEXT.fullmatch(text.strip().removeprefix(PREFIX))
         if not match:
-            raise UsageError(f"cannot read {text!r}: write {PREFIX}symmetric(entities=120, noise=0, seed=0)")
+            raise UsageError(
+                f"{text!r} is not the name of a synthetic graph. "
+                f"Write, for example, {PREFIX}symmetric(entities=120, noise=0, seed=0)."
+            )
         chosen: dict[str, float] = {}
         for item in (match["body"] or "").split(","):
             key, _, value = (part.strip() for part in item.partition("="))
@@ -82,7 +86,7 @@ class SyntheticSpec:
             try:
                 number = float(value) if key == "noise" else int(value)
             except ValueError as error:
-                raise UsageError(f"{key}={value} in {text!r} is not a number") from error
+                raise UsageError(f"{key} in {text!r} must be a number, got {value!r}.") from error
             chosen[key] = number
         return cls(
             family=match["family"],
@@ -94,7 +98,7 @@ class SyntheticSpec:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """The pairs of one relation, and which of them may be held out because they follow from what remains."""
+    """The pairs (n, 2) of one relation; `derived` (n,) marks pairs that follow from others and may be held out."""
 
     relation: str
     pairs: Ids
@@ -103,7 +107,7 @@ class Facts:
 
 @dataclass(frozen=True, eq=False)
 class SyntheticGraph:
-    """A graph and the theory that it is a model of."""
+    """A graph and the rules that were planted in it."""
 
     plan: SyntheticSpec
     graph: Graph
@@ -111,13 +115,13 @@ class SyntheticGraph:
 
 
 def is_synthetic(name: str) -> bool:
-    """Does this text name a synthetic graph?"""
+    """Is this the name of a synthetic graph?"""
     return name.startswith(PREFIX)
 
 
 @cache
 def generate(plan: SyntheticSpec) -> SyntheticGraph:
-    """Build the graph of a plan.
+    """Build the graph of a specification.
 
     >>> planted = generate(SyntheticSpec(family="symmetric", entities=120))
     >>> planted.graph.n_entities, planted.graph.train.shape[1]
@@ -135,14 +139,14 @@ def generate(plan: SyntheticSpec) -> SyntheticGraph:
     split[held[0::2]], split[held[1::2]] = 1, 2
     digits = len(str(plan.entities - 1))
     text = np.array([f"e{i:0{digits}}" for i in range(plan.entities)], dtype=object)
-    words = np.array(names, dtype=object)
-    rows = [(text[h], words[r], text[t]) for h, r, t in triples.tolist()]
+    relations = np.array(names, dtype=object)
+    rows = [(text[h], relations[r], text[t]) for h, r, t in triples.tolist()]
     chosen = [[row for row, part in zip(rows, split, strict=True) if part == number] for number in (0, 1, 2)]
     return SyntheticGraph(plan, Graph.from_triples(*chosen, name=str(plan)), theory)
 
 
 def _with_noise(triples: Ids, plan: SyntheticSpec, draw: np.random.Generator) -> Ids:
-    """Some facts replaced by random ones of the same relation that are not there yet."""
+    """Replace a share of the facts by new random ones of the same relation."""
     spoiled = np.flatnonzero(draw.random(len(triples)) < plan.noise)
     known = set(map(tuple, triples.tolist()))
     noisy = triples.copy()
@@ -157,9 +161,9 @@ def _with_noise(triples: Ids, plan: SyntheticSpec, draw: np.random.Generator) ->
 
 
 def _random(n: int, draw: np.random.Generator) -> Ids:
-    """Every entity linked to DEGREE others, by some of these links in both directions.
+    """Link every entity to DEGREE others, some links in both directions; pairs (m, 2).
 
-    Without the latter a sparse relation would be antisymmetric by chance, which nobody planted.
+    Without links in both directions, a sparse relation would be antisymmetric by chance.
     """
     shifts = np.stack([draw.choice(n - 1, DEGREE, replace=False) + 1 for _ in range(n)])
     heads = np.repeat(np.arange(n), DEGREE)
@@ -177,10 +181,10 @@ def _always(pairs: Ids) -> np.ndarray:
 
 
 def _symmetric(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
-    """A symmetric relation; of some pairs one direction is held out."""
+    """A symmetric relation; one direction of some pairs is held out."""
     links = np.unique(np.sort(_random(n, draw), axis=1), axis=0)
     turned = links[:, ::-1]
-    # One direction of each pair may be held out: which one is drawn.
+    # One direction of each pair may be held out; draw which.
     second = np.where(draw.random(len(links))[:, None] < 0.5, links, turned)
     first = second[:, ::-1]
     pairs = np.concatenate([first, second])
@@ -189,10 +193,10 @@ def _symmetric(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRule
 
 
 def _antisymmetric(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
-    """A circle in hidden order: each entity is ahead of those a few steps on."""
-    place = draw.permutation(n)
-    pairs = np.concatenate([np.stack([place, np.roll(place, -step)], axis=1) for step in STEPS])
-    # No rule derives one of these from others; what can be learnt is the circle, from most of its links.
+    """A circle in hidden order: each entity is ahead of the entities 1, 2 and 5 steps further."""
+    circle = draw.permutation(n)
+    pairs = np.concatenate([np.stack([circle, np.roll(circle, -step)], axis=1) for step in STEPS])
+    # No rule derives one of these facts from others; a model can learn the circle from most of its links.
     derived = draw.random(len(pairs)) < 0.5
     return [Facts("ahead_of", pairs, derived)], HornRules((Rule("antisymmetric", ("ahead_of",)),))
 
@@ -206,7 +210,7 @@ def _inverse(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]
 
 
 def _composition(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
-    """Two random relations and a third that holds wherever a path of the two leads."""
+    """Two random relations, and a third that holds for every pair connected by a path of the two."""
     first, second = _random(n, draw), _random(n, draw)
     parts = [
         Facts("works_for", first, _never(first)),
@@ -217,7 +221,7 @@ def _composition(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRu
 
 
 def _order(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
-    """A partial order of dimension 2: below by both of two hidden coordinates."""
+    """A partial order of dimension 2: one entity precedes another if both of its two hidden coordinates are smaller."""
     one, two = draw.permutation(n), draw.permutation(n)
     below = (one[:, None] < one[None, :]) & (two[:, None] < two[None, :])
     pairs = np.argwhere(below)
@@ -228,7 +232,7 @@ def _order(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
 
 
 def _hierarchy(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
-    """Random trees; every entity also knows its root, which its parent and its children share."""
+    """Random trees; every entity is also linked to its root, which is the root of its parent and children too."""
     parent, root = np.full(n, -1), np.arange(n) % TREES
     for i in range(TREES, n):
         parent[i] = i - TREES * draw.integers(1, min(i // TREES, WINDOW) + 1)
@@ -245,7 +249,7 @@ def _hierarchy(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRule
 
 
 def _group(n: int, draw: np.random.Generator, *, dihedral: bool) -> tuple[list[Facts], GroupRules]:
-    """Copies of a group of 2 · TURNS elements; a relation multiplies by one of them. Entities left over stay alone."""
+    """Copies of a group of 2 · TURNS elements; a relation multiplies by one element. Remaining entities get no fact."""
     theory = GroupRules.of(TURNS, dihedral=dihedral)
     order = 2 * TURNS
     copies = n // order
@@ -270,7 +274,7 @@ def _dihedral(n: int, draw: np.random.Generator) -> tuple[list[Facts], GroupRule
 
 
 def _combination(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRules]:
-    """All of the above but order and groups at once, and a symmetric relation composed with one of an inverse pair."""
+    """All of the above except order and groups, and a symmetric relation composed with one of an inverse pair."""
     parts: list[Facts] = []
     rules: list[Rule] = []
     for build in (_symmetric, _antisymmetric, _inverse, _composition, _hierarchy):
@@ -284,7 +288,7 @@ def _combination(n: int, draw: np.random.Generator) -> tuple[list[Facts], HornRu
 
 
 def _third(relation: str, first: Ids, second: Ids, draw: np.random.Generator) -> Facts:
-    """A composed relation: what follows, and some of it reversed, so that it is not antisymmetric by chance."""
+    """A composed relation: the pairs that follow, and some reversed ones, so that it is not antisymmetric by chance."""
     composed = _composed(first, second)
     known = set(map(tuple, composed.tolist()))
     extra = [[z, x] for x, z in composed.tolist() if (z, x) not in known and draw.random() < RETURNED]
@@ -293,7 +297,7 @@ def _third(relation: str, first: Ids, second: Ids, draw: np.random.Generator) ->
 
 
 def _composed(first: Ids, second: Ids) -> Ids:
-    """The pairs (x, z), x ≠ z, that a path of the two connects."""
+    """The pairs (x, z), x ≠ z, that a path of the two relations connects; shape (m, 2)."""
     onward: dict[int, list[int]] = {}
     for y, z in second.tolist():
         onward.setdefault(y, []).append(z)
@@ -315,4 +319,4 @@ FAMILIES: MappingProxyType[str, Build] = MappingProxyType(
         "combination": _combination,
     }
 )
-"""What can be planted."""
+"""The families of synthetic graphs and the functions that build them."""

@@ -1,8 +1,8 @@
-"""Which columns of a table are head, relation and tail: what their names say, and what is done where they say nothing.
+"""Choose the columns of a table that hold head, relation and tail.
 
-The two ends have names that come in pairs (subject and object, from and to), so that a further column that is called
-source or type does no harm beside them. Of three columns the third follows from two. Where no name says anything, the
-columns are taken in their order, which is said; where a name says otherwise, that order is refused.
+Names for the two ends come in pairs (subject and object, from and to), so a further column called source or type does
+not confuse the choice. If two of three columns are recognised, the third is the one that is left. If no name is
+recognised, the columns are read in their order and a note says so. A name that contradicts this order is an error.
 """
 
 from __future__ import annotations
@@ -17,48 +17,46 @@ from conjoin.graph.column_roles import (
     ROLES,
     Positions,
     _bare,
-    _completed,
     _contradiction,
-    _named,
-    _whole,
     listed_cells,
+    recognised_roles,
 )
 from conjoin.io.read_options import ReadOptions
 
-CHOOSE = "choose three with ReadOptions(columns=(...)) (--columns subject,verb,object)"
+CHOOSE = "Choose three with ReadOptions(columns=(...)) (--columns subject,verb,object)"
 DELIMITERS = ",;\t|"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Where head, relation and tail stand, and what a person should know about the choice, if anything."""
+    """The positions of head, relation and tail, and a note for the user if the choice needs one."""
 
     positions: Positions
     note: str = ""
 
 
 def choose(where: str, names: Sequence[str], options: ReadOptions) -> Chosen:
-    """Head, relation and tail among columns with these names."""
+    """Choose head, relation and tail among columns with these names; `where` (file and line) begins an error."""
     if options.columns is not None:
         head, relation, tail = (_position(where, names, column) for column in options.columns)
         return Chosen((head, relation, tail))
-    found = _named(names)
-    if len(names) == 3 and found.count(None) == 1:
-        found = _completed(names, found)
-    if (positions := _whole(found)) is not None:
+    if (positions := recognised_roles(names)) is not None:
         listed = ", ".join(quoted(names[i], limit=30) for i in positions)
         plain = len(names) == 3 and positions == (0, 1, 2) and all(_bare(name) in ROLES for name in names)
         return Chosen(positions, "" if plain else f"head, relation and tail are the columns {listed}")
     if len(names) != 3:
-        raise GraphError(f"{where}: {len(names)} columns ({listed_cells(names)}): {CHOOSE}")
-    if said := _contradiction(names):
-        raise GraphError(f"{where}: {said}: {CHOOSE}")
-    taken = ", ".join(f"{role} {quoted(name, limit=30)}" for role, name in zip(PLACES, names, strict=True))
+        raise GraphError(
+            f"{where}: the table has {len(names)} columns ({listed_cells(names)}), and their names do not tell which "
+            f"are head, relation and tail. {CHOOSE}."
+        )
+    if contradiction := _contradiction(names):
+        raise GraphError(f"{where}: {contradiction}. {CHOOSE}.")
+    roles = ", ".join(f"{role} {quoted(name, limit=30)}" for role, name in zip(PLACES, names, strict=True))
     order = ",".join(names) if all(re.fullmatch(r"\w+", name) for name in names) else "0,1,2"
     return Chosen(
         (0, 1, 2),
-        f"its columns were taken in their order: {taken}; if that is not so, "
-        f"name them with ReadOptions(columns=(...)) (--columns {order})",
+        f"the columns were read in their order: {roles}. If the order is another one, "
+        f"name the columns with ReadOptions(columns=(...)) (--columns {order})",
     )
 
 
@@ -66,21 +64,25 @@ def _position(where: str, names: Sequence[str], column: int | str) -> int:
     if isinstance(column, int):
         if column >= len(names):
             raise GraphError(
-                f"{where}: no column {column}, counted from 0: there are {len(names)} ({listed_cells(names)})"
+                f"{where}: column {column} does not exist. Columns are counted from 0; "
+                f"this table has {len(names)} ({listed_cells(names)})."
             )
         return column
-    places = [i for i, name in enumerate(names) if name == column]
-    if len(places) != 1:
-        count = f"{len(places)} columns are" if places else "no column is"
-        guess = "" if places else did_you_mean(column, names) + (other_delimiter(names[0]) if len(names) == 1 else "")
-        raise GraphError(f"{where}: {count} named {column!r}; there are {listed_cells(names)}.{guess}")
-    return places[0]
+    positions = [i for i, name in enumerate(names) if name == column]
+    if len(positions) != 1:
+        count = f"{len(positions)} columns are" if positions else "no column is"
+        guess = "" if positions else did_you_mean(column, names)
+        guess += other_delimiter(names[0]) if not positions and len(names) == 1 else ""
+        raise GraphError(f"{where}: {count} named {column!r}. The columns are {listed_cells(names)}.{guess}")
+    return positions[0]
 
 
 def other_delimiter(line: str) -> str:
-    """What else may separate the cells of a line that has only one."""
+    """A hint at another delimiter for a line in which only one cell was found; empty if none gives three cells."""
     likely = " " if line.count(" ") == 2 and not any(map(line.count, DELIMITERS)) else max(DELIMITERS, key=line.count)
     count = line.count(likely) + 1
     if count < 3:
         return ""
-    return f" With {likely!r} it has {count}: try ReadOptions(delimiter={likely!r}) (--delimiter {likely!r})"
+    return (
+        f" With the delimiter {likely!r} it has {count}: try ReadOptions(delimiter={likely!r}) (--delimiter {likely!r})"
+    )

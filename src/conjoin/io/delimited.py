@@ -1,4 +1,4 @@
-"""Tables of triples as text: tab-separated lines, and CSV with its quotes."""
+"""Read tables of triples from text: tab-separated lines, and CSV with quotes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from conjoin.runtime import file_limits
 
 QUOTED = re.compile(rb'"[^"]*"')
 FIRST = 100
-"""Lines of a CSV file that tell whether a space after every delimiter is the way in which it is written."""
+"""Lines of a CSV file in which `is_spaced` looks for a space after every delimiter."""
 
 TextRow = tuple[int, list[str]]
 
 
 class RowReader(Protocol):
-    """Numbered rows of cells. `again` says that the last row was bad: whatever it swallowed is read again."""
+    """Numbered rows of cells. `again` marks the last row as bad: all its lines but the first are read again."""
 
     def __iter__(self) -> Iterator[TextRow]: ...
     def again(self) -> None: ...
@@ -60,18 +60,18 @@ class TsvRows:
             sink.lines = number
 
     def again(self) -> None:
-        """A line swallows no other."""
+        """Nothing to read again: a row is one line."""
 
 
 class _LongRow(Exception):
-    """The lines of a row have more bytes than are read."""
+    """The lines of one row have more bytes than `file_limits.LINE`."""
 
 
 class CsvRows:
     """Rows by the rules of CSV: a quoted cell may hold delimiters, doubled quotes and line breaks.
 
-    A quote that is never closed would swallow the rest of the file. Therefore a row has a limit, and a broken row costs
-    its first line only: the lines after it are read again.
+    An unclosed quote would turn the rest of the file into one cell. Therefore a row has a limit, and only the first
+    line of a broken row is lost: the lines after it are read again.
     """
 
     def __init__(self, lines: Iterator[bytes], delimiter: str, sink: Sink) -> None:
@@ -114,14 +114,14 @@ class CsvRows:
                 return
             except csv.Error as error:
                 number, last = self._current[0][0], self._current[-1][0]
-                where = f", in a quoted cell that runs to line {last}" if last > number else ""
+                where = f", in a quoted cell that ends in line {last}" if last > number else ""
                 first = self._current[0][1].decode(errors="replace")
                 hint = "" if self._delimiter in first else other_delimiter(first).replace(" With", "; with", 1)
                 self._sink.problem(number, "broken CSV", f"{error}{where}{hint}")
                 self.again()
             except _LongRow:
                 (number, _), *more = self._current
-                where = f", in a quoted cell that runs to line {more[-1][0]} or further" if more else ""
+                where = f", in a quoted cell that ends in line {more[-1][0]} or later" if more else ""
                 self._sink.problem(number, LONG_LINE, too_long(file_limits.LINE) + where)
                 self.again()
 
@@ -134,8 +134,8 @@ class CsvRows:
             if self._undecodable:
                 number, detail = self._undecodable
                 first, last = self._current[0][0], self._current[-1][0]
-                spread = f", in a row from line {first} to {last}" if last > first else ""
-                self._sink.problem(number, "bad UTF-8", detail + spread)
+                row = f", in the row from line {first} to {last}" if last > first else ""
+                self._sink.problem(number, "bad UTF-8", detail + row)
             elif not cells or (len(cells) == 1 and not cells[0].strip()):
                 self._sink.blank_lines += 1
             else:
@@ -148,7 +148,7 @@ class CsvRows:
 
 
 def text_rows(lines: Iterator[bytes], file_format: str, sink: Sink) -> tuple[RowReader, str]:
-    """The rows of a TSV or CSV file, and what separates their cells."""
+    """The rows of a TSV or CSV file, and the delimiter of their cells."""
     if file_format == "CSV":
         delimiter = sink.options.delimiter or ","
         if sink.spaced is None:
@@ -160,7 +160,7 @@ def text_rows(lines: Iterator[bytes], file_format: str, sink: Sink) -> tuple[Row
 
 
 def first_lines(lines: Iterator[bytes]) -> list[bytes]:
-    """Take the lines that tell how a file is written: FIRST of them, or fewer where they are long."""
+    """The first lines of a file, FIRST of them, or fewer if they are long."""
     first: list[bytes] = []
     size = 0
     while len(first) < FIRST and size < file_limits.LINE and (line := next(lines, b"")):
@@ -170,9 +170,9 @@ def first_lines(lines: Iterator[bytes]) -> list[bytes]:
 
 
 def is_spaced(lines: Sequence[bytes], delimiter: str, options: ReadOptions) -> bool:
-    """Does a space follow every delimiter outside quotes? Then it belongs to the delimiter, not to the names.
+    """Does a space follow every delimiter outside quotes? Then the space is not part of the names.
 
-    A header may be written without.
+    The header may lack these spaces.
     """
     if lines and _is_header([cell.strip() for cell in lines[0].decode(errors="replace").split(delimiter)], options):
         lines = lines[1:]
@@ -182,14 +182,14 @@ def is_spaced(lines: Sequence[bytes], delimiter: str, options: ReadOptions) -> b
 
 @dataclass
 class ColumnLayout:
-    """Where the names stand in a line, and how many cells every line has; 0 until a line told it."""
+    """The positions of head, relation and tail in a line, and the number of cells of a line (`width`, 0 = unknown)."""
 
     positions: tuple[int, ...] = (0, 1, 2)
     width: int = 0
     begun: bool = False
 
     def begin(self, where: str, cells: list[str], sink: Sink) -> bool:
-        """Look at the first line. Says whether it is a header."""
+        """Take the layout from the first line. True if it is a header."""
         self.begun = True
         if not _is_header(cells, sink.options):
             if names_columns(cells):
@@ -201,7 +201,7 @@ class ColumnLayout:
         return True
 
     def learn(self, cells: list[str], options: ReadOptions) -> None:
-        """Take the layout from a line without a header, if it is long enough."""
+        """Take the layout from a data line, if it has enough cells."""
         if options.columns is None:
             self.width = 3
             return
@@ -225,10 +225,10 @@ def read_text_table(lines: Iterator[bytes], file_format: str, sink: Sink, layout
             head, relation, tail = pick(cells)
             sink.add(number, head, relation, tail)
         else:
-            why = _miscounted(cells, layout.width, delimiter, options)
-            # In a later line another delimiter is a slip, not what separates the cells of the file.
-            other = other_delimiter(cells[0]) if len(cells) == number == 1 and layout.width else ""
-            sink.problem(number, "wrong number of columns", why + other)
+            detail = _wrong_count(cells, layout.width, delimiter, options)
+            # Only the first line can tell that the file has another delimiter; in a later line it is a typing error.
+            hint = other_delimiter(cells[0]) if len(cells) == number == 1 and layout.width else ""
+            sink.problem(number, "wrong number of columns", f"{detail}.{hint}" if hint else detail)
             rows.again()
     sink.separator = delimiter
     sink.columns = tuple(sink.header[i] if sink.header else i for i in layout.positions)
@@ -242,7 +242,7 @@ def _is_header(cells: list[str], options: ReadOptions) -> bool:
     return is_header(cells)
 
 
-def _miscounted(cells: list[str], width: int, delimiter: str, options: ReadOptions) -> str:
+def _wrong_count(cells: list[str], width: int, delimiter: str, options: ReadOptions) -> str:
     count = f"{len(cells)} {'column' if len(cells) == 1 else 'columns'}"
     if not width:
         return f"{count}, too few for columns={options.columns}"
@@ -250,10 +250,10 @@ def _miscounted(cells: list[str], width: int, delimiter: str, options: ReadOptio
     if len(cells) == 1:
         hint = f" (is {delimiter!r} the delimiter?)"
     elif len(cells) > width == 3 and options.columns is None:
-        hint = f": {listed_cells(cells)} (where all lines have more, {CHOOSE})"
+        hint = f": {listed_cells(cells)}. If every line has {len(cells)}: {CHOOSE}"
     return f"{count} instead of {width}{hint}"
 
 
 def broken_bytes(error: UnicodeDecodeError) -> str:
-    """What is wrong with the bytes of a line."""
+    """The first byte of a line that is not UTF-8, for a message."""
     return f"byte 0x{error.object[error.start]:02x} at position {error.start + 1} of the line"

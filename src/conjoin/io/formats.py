@@ -1,4 +1,4 @@
-"""Opening files: formats by suffix, gzip, byte-order marks, and every failure of the file system as a GraphError."""
+"""Open files: format by suffix, gzip, byte-order marks. Every failure of the file system becomes a GraphError."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 GZIP_MAGIC = b"\x1f\x8b"
 END, ENDS = re.compile(rb"\n"), re.compile(rb"\r\n?|\n")
 PIECE = 1 << 20
-"""Bytes that are read together."""
+"""Bytes of one read."""
 
 
 def split_name(path: AnyPath) -> tuple[str, str, bool]:
-    """A file's name in three parts: what stands before the suffixes, the suffix in lower case, and whether .gz follows.
+    """A file's name in three parts: the stem, the suffix in lower case, and whether .gz follows.
 
     >>> split_name("UMLS/Train.TXT.gz")
     ('Train', '.txt', True)
@@ -47,28 +47,30 @@ def split_name(path: AnyPath) -> tuple[str, str, bool]:
 
 
 def format_of(path: AnyPath) -> str:
-    """The format a file's suffix stands for; a split without one is a TSV, as the ComplEx-N3 code packs them."""
+    """The format by a file's suffix. A file `train`, `valid` or `test` without suffix is TSV (ComplEx-N3's layout)."""
     stem, suffix, _ = split_name(path)
     if not suffix and stem.lower() in BARE:
         return "TSV"
     if not is_known(suffix):
-        raise GraphError(f"{os.fspath(path)}: the suffix {suffix!r} is no known format; known are {known_suffixes()}")
+        raise GraphError(
+            f"{os.fspath(path)}: no reader for the suffix {suffix!r}. Readable suffixes are {known_suffixes()}."
+        )
     return FORMATS.get(suffix) or suffix.removeprefix(".")
 
 
 def is_known(suffix: str) -> bool:
-    """Is there a reader for files of this suffix, ours or another package's?"""
+    """Does this package or a plugin have a reader for files with this suffix?"""
     return suffix in FORMATS or suffix.removeprefix(".") in plugins.names("reader")
 
 
 def known_suffixes() -> str:
-    """All suffixes, for messages."""
-    return f"{', '.join([*FORMATS, *(f'.{name}' for name in plugins.names('reader'))])}, each also with .gz"
+    """All readable suffixes, for messages."""
+    return f"{', '.join([*FORMATS, *(f'.{name}' for name in plugins.names('reader'))])}, each also with .gz appended"
 
 
 @contextmanager
 def opened(path: AnyPath) -> Iterator[BinaryIO]:
-    """The unpacked bytes of a file. What goes wrong on the way, also while the caller reads, is a GraphError."""
+    """The unpacked bytes of a file. Every failure is a GraphError, also one while the caller reads."""
     shown = os.fspath(path)
     zipped = split_name(path)[2]
     try:
@@ -76,30 +78,32 @@ def opened(path: AnyPath) -> Iterator[BinaryIO]:
             magic = raw.read(2)
             raw.seek(0)
             if magic == GZIP_MAGIC and not zipped:
-                raise GraphError(f"{shown}: the file is packed with gzip: give it a name that ends in .gz")
+                raise GraphError(f"{shown}: the file is compressed with gzip. Rename it so that the name ends in .gz.")
             if zipped and magic:
                 with gzip.GzipFile(fileobj=raw) as unpacked, io.BufferedReader(unpacked) as stream:
                     yield stream
             else:
                 yield raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise GraphError(f"{shown}: damaged or truncated gzip ({error}): fetch or pack the file again") from error
+        raise GraphError(
+            f"{shown}: the gzip data are damaged or truncated ({error}). Download or compress the file again."
+        ) from error
     except FileNotFoundError as error:
         raise GraphError(f"{shown}: there is no such file") from error
     except IsADirectoryError as error:
-        raise GraphError(f"{shown} is a folder, not a file: read_graph reads folders") from error
+        raise GraphError(f"{shown} is a folder, and a file is expected. Read a folder with read_graph.") from error
     except OSError as error:
-        raise GraphError(f"{shown}: cannot be read: {error.strerror or error}") from error
+        raise GraphError(f"{shown} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         if "null byte" not in str(error):
             raise
-        raise GraphError(f"{shown!r} is no file name: {error}") from error
+        raise GraphError(f"{shown!r} is not a valid file name: {error}") from error
 
 
 def text_lines(stream: BinaryIO, shown: str) -> Iterator[bytes]:
-    """The lines as bytes with their ends, the byte-order mark of UTF-8 taken off. A line ends with a line feed.
+    """The lines as bytes with their line ends, without the byte-order mark of UTF-8. A line ends with a line feed.
 
-    Of a line that `is_long` only a part is there.
+    A line that `is_long` is cut.
     """
     for block in blocks_of_lines(stream, shown, limit=file_limits.LINE):
         yield from io.BytesIO(block)
@@ -108,10 +112,10 @@ def text_lines(stream: BinaryIO, shown: str) -> Iterator[bytes]:
 def blocks_of_lines(
     stream: BinaryIO, shown: str, *, limit: int, size: int = PIECE, with_returns: bool = False
 ) -> Iterator[bytes]:
-    """The file in pieces of whole lines, the byte-order mark taken off, in bounded memory.
+    """The file in blocks of whole lines, without the byte-order mark, in bounded memory.
 
-    A line of more than `limit` bytes is cut there or later, so that `is_long` knows it. `with_returns` a carriage
-    return ends a line too.
+    A line of more than `limit` bytes is cut at or after the limit, so that `is_long` recognises it. `with_returns`: a
+    carriage return ends a line too.
     """
     rest, within = without_mark(stream.read(4), shown), False
     while piece := stream.read(size):
@@ -132,17 +136,17 @@ def blocks_of_lines(
 
 
 def blocks_of_statements(stream: BinaryIO, shown: str, *, size: int = PIECE) -> Iterator[bytes]:
-    """`blocks_of_lines` of N-Triples, where a carriage return ends a line and statements may be longer."""
+    """`blocks_of_lines` for N-Triples, where a carriage return ends a line too and lines may be longer."""
     return blocks_of_lines(stream, shown, size=size, limit=file_limits.STATEMENT, with_returns=True)
 
 
 def is_long(line: bytes, limit: int) -> bool:
-    """Has a line more bytes than are read, its end not counted?"""
+    """Does a line have more than `limit` bytes, without its line end?"""
     return len(line) > limit and len(line.rstrip(b"\r\n")) > limit
 
 
 def may_have_long(block: bytes, limit: int) -> bool:
-    """May one of these lines be long? False is certain. Looks at a few bytes of the block only."""
+    """Could one of these lines exceed the limit? False is certain. Looks at a few bytes of the block only."""
     start = 0
     while start + limit < len(block):
         end = block.rfind(b"\n", start, start + limit) + 1
@@ -155,5 +159,5 @@ def may_have_long(block: bytes, limit: int) -> bool:
 def without_mark(start: bytes, shown: str) -> bytes:
     """The start of a file without its byte-order mark."""
     if start.startswith(UTF16_MARKS):
-        raise GraphError(f"{shown}: the text is UTF-16: save it as UTF-8")
+        raise GraphError(f"{shown}: the text is encoded in UTF-16. Save it as UTF-8.")
     return start.removeprefix(UTF8_MARK)

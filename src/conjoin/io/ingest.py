@@ -1,14 +1,14 @@
-"""Files of any size to a stored graph: `ingest(["facts.tsv.gz"], "my-graph")`.
+"""Turn files of any size into a stored graph: `ingest(["facts.tsv.gz"], "my-graph")`.
 
 read    files → spooled names            a block of lines at a time
-number  spooled names → sorted names     an id is a place in the sorted order
-join    spooled names → sorted ids       repetitions fall out
-split   ids → train, valid, test         leak-aware, as `conjoin split` does it
+number  spooled names → sorted names     an id is an index into the sorted names
+join    spooled names → sorted ids       repeated triples are dropped
+split   ids → train, valid, test         leak-aware, like `conjoin split`
 write   Parquet tables, arrays, graph.json with a checksum of each
 
-Everything is written to a folder aside that takes its place in one step. An ingest that was killed leaves such a
-folder behind; the next one to the same place empties it and begins again. The result depends on the triples, the sizes
-and the seed only.
+Everything is written to a hidden folder that is renamed in one step. A killed ingest leaves this folder behind; the
+next ingest to the same target empties it and starts again. The result depends on the triples, the sizes and the seed
+only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from conjoin.errors import ConjoinError, GraphError, UsageError
 from conjoin.graph.graph import SPLITS
 from conjoin.graph.mmap_names import SortedIndex
-from conjoin.graph.split_groups import HeldOutPart, bands, digest_key, hold_out, parts_of, split_notes
+from conjoin.graph.split_groups import HeldOutPart, bands, digest_key, hold_out, parts_of, repeated_note, split_notes
 from conjoin.io.formats import AnyPath, format_of, split_name
 from conjoin.io.graph_arrays import checksum_of, rows_of, stored_names
 from conjoin.io.graph_store import STORED, WITH_ARRAYS, refuse_other_content, swap, write_record
@@ -46,12 +46,12 @@ from conjoin.runtime.progress import Track, silent
 
 LEAST_MEMORY = 512 << 20
 PER_ENTITY = 40
-"""Bytes of memory that every entity needs while triples are split, whatever the number of triples."""
+"""Bytes of memory per entity while triples are split, whatever the number of triples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ingested:
-    """What an ingest made of which files, and the seconds of each step."""
+    """The stored graph, the reports on its files, and the seconds of each step."""
 
     folder: Path
     counts: Mapping[str, int]
@@ -76,15 +76,15 @@ def ingest(
 ) -> Ingested:
     """Store the triples of all files as one graph, in bounded memory.
 
-    Several files are one set of triples, and valid and test are split off as sizes and seed say. One folder with
-    train, valid and test keeps its splits. Repeated triples are stored once per split. `memory` is in bytes and holds
-    for this process; readers of N-Triples in `threads` processes come on top.
+    Several files are one set of triples; `valid`, `test` and `seed` determine the split. One folder with train, valid
+    and test keeps its splits. Repeated triples are stored once per split. `memory` is a limit in bytes for this
+    process. Up to `threads` further processes parse N-Triples; their memory is not included.
     """
     target = Path(folder).resolve()
     if memory < LEAST_MEMORY:
-        raise UsageError(f"a memory limit of {memory >> 20} MiB is too small: give at least {LEAST_MEMORY >> 20} MiB")
+        raise UsageError(f"The memory limit must be at least {LEAST_MEMORY >> 20} MiB, got {memory >> 20} MiB.")
     if target.exists() and not overwrite:
-        raise UsageError(f"{target} exists: choose another folder, or replace it by overwrite=True (--overwrite)")
+        raise UsageError(f"{target} exists. Choose another folder, or replace it with overwrite=True (--overwrite).")
     refuse_other_content(target)
     sources = _sources(files, labels)
     plan = _Plan(options, valid, test, seed, memory, threads or os.cpu_count() or 1, _name(files, target))
@@ -100,7 +100,7 @@ def ingest(
             shutil.rmtree(work)
             swap(stage, target)
     except OSError as error:
-        raise ConjoinError(f"{folder}: the graph cannot be stored: {error.strerror or error}") from error
+        raise ConjoinError(f"The graph cannot be stored in {folder}: {error.strerror or error}") from error
     return Ingested(folder=target, **made)
 
 
@@ -117,7 +117,7 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Sources:
-    """The files of each split, by the name that keeps their blank nodes apart; one split when they come unsplit."""
+    """The files of each split, by the prefix of their blank nodes; a single entry if the files are not split yet."""
 
     splits: tuple[Mapping[str, Path], ...]
     labels: AnyPath | None
@@ -131,16 +131,18 @@ class _Sources:
 def _sources(files: Sequence[AnyPath], labels: AnyPath | None) -> _Sources:
     paths = [Path(file) for file in files]
     if not paths:
-        raise UsageError("name at least one file of triples")
+        raise UsageError("No file of triples was given. Name at least one.")
     if len(paths) == 1 and paths[0].is_dir():
         if (paths[0] / STORED).exists():
-            raise UsageError(f"{paths[0]} is a stored graph already: use it wherever a graph is named")
+            raise UsageError(f"{paths[0]} is already a stored graph. Use it directly, for example in `conjoin train`.")
         found = split_files(paths[0])
         parts: list[dict[str, Path]] = [{split: found[split]} if split in found else {} for split in SPLITS]
         return _Sources(tuple(parts), labels or beside(paths[0], "entity_labels"), beside(paths[0], "relation_labels"))
     for path in paths:
         if not path.is_file():
-            raise GraphError(f"{path}: " + ("give one folder, or files" if path.is_dir() else "there is no such file"))
+            if path.is_dir():
+                raise GraphError(f"{path} is a folder. Give either one folder or several files.")
+            raise GraphError(f"{path}: there is no such file")
         format_of(path)
     if len(paths) == 1:
         return _Sources(({"train": paths[0]},), labels, None)
@@ -148,8 +150,11 @@ def _sources(files: Sequence[AnyPath], labels: AnyPath | None) -> _Sources:
     for number, path in enumerate(paths, start=1):
         stem = split_name(path)[0]
         scopes[stem if stem not in scopes else f"{stem}-{number}"] = path
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise UsageError("the same file is named twice")
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise UsageError(f"The file {path} is named twice. Name each file once.")
+        seen.add(path.resolve())
     return _Sources((scopes,), labels, None)
 
 
@@ -162,7 +167,7 @@ def _name(files: Sequence[AnyPath], target: Path) -> str:
 
 @contextmanager
 def _alone(target: Path) -> Iterator[Path]:
-    """An empty folder beside the target, for this process only; it is left behind only by a process that is killed."""
+    """An empty folder next to the target, for this process only. Only a killed process leaves it behind."""
     stage, old, lock = (target.with_name(f".{target.name}.ingest{suffix}") for suffix in ("", ".old", ".lock"))
     with _locked(lock, target):
         if stage.is_symlink():  # emptying it would empty another folder
@@ -182,13 +187,13 @@ def _alone(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _locked(lock: Path, target: Path) -> Iterator[None]:
-    """One ingest at a time into a folder. The lock stands beside the folder: what is inside becomes the graph."""
+    """Allow one ingest at a time into a folder. The lock file is next to the folder, not part of the graph."""
     with ExitStack() as held:
         try:
             held.enter_context(taken(lock, remove=True))
         except BlockingIOError as error:
             raise UsageError(
-                f"another process writes the graph {target}: wait for it, or choose another folder"
+                f"Another process is writing the graph {target}. Wait until it ends, or choose another folder."
             ) from error
         yield
 
@@ -206,15 +211,15 @@ class _Clock:
 
 
 def _make(sources: _Sources, plan: _Plan, stage: Path, engine: DuckDbEngine, track: Track) -> dict[str, Any]:
-    """All files of the stored graph in `stage`; everything about it but its folder."""
+    """Write all files of the stored graph to `stage`; returns the fields of `Ingested` except the folder."""
     clock, work = _Clock(), stage / "work"
-    said: list[str] = []
+    label_notes: list[str] = []
     with closing(ParquetSpool(work)) as spool:
         for files in sources.splits:
             spool.add(files, plan.options, threads=plan.threads, track=track)
         for kind, labels in (("entity", sources.labels), ("relation", sources.relation_labels)):
             if labels:
-                said.extend(spool.add_labels(kind, labels, plan.options))
+                label_notes.extend(spool.add_labels(kind, labels, plan.options))
     if not spool.reports[0].triples and not any(report.triples for report in spool.reports):
         raise GraphError(nothing(spool.reports[0]))
     clock.lap("read")
@@ -235,19 +240,19 @@ def _make(sources: _Sources, plan: _Plan, stage: Path, engine: DuckDbEngine, tra
     clock.lap("join")
 
     reports = tuple(_with_blank_nodes(spool.reports, sources, entities))
-    notes = [sentence for report in reports for sentence in report.sentences()] + said
+    notes = [sentence for report in reports for sentence in report.sentences()] + label_notes
     for kind, names in (("entity", entities), ("relation", relations)):
         notes += names.notes(kind)
-    read = [file for files in sources.splits for file in files.values()]
-    known = {"entities": stored_names(stage), "relations": _relation_names(stage)}
-    doubted = column_order_notes(plan.options, read, rows_of(ids[0]), **known)
-    notes += doubted or value_notes(read, rows_of(ids[0]), **known)
+    paths = [file for files in sources.splits for file in files.values()]
+    vocabularies = {"entities": stored_names(stage), "relations": _relation_names(stage)}
+    order_notes = column_order_notes(plan.options, paths, rows_of(ids[0]), **vocabularies)
+    notes += order_notes or value_notes(paths, rows_of(ids[0]), **vocabularies)
     notes += missing_value_notes(rows_of(ids[0]), SortedIndex(stored_names(stage)))
     repeated = sum(report.triples for report in reports) - sum(stored)
     if sources.given:
         for split, file in zip(SPLITS, ids, strict=True):
             file.rename(stage / f"{split}.npy")
-        notes += [f"{repeated} repeated triples were dropped"] if repeated else []
+        notes += [repeated_note(repeated)] if repeated else []
     else:
         parts = _divide(ids[0], plan, entities, use, n_triples=stored[0])
         write_splits(ids[0], stage, held_out={part.name: part.rows for part in parts})
@@ -265,21 +270,21 @@ def _number(
     spool: ParquetSpool, plan: _Plan, stage: Path, engine: DuckDbEngine, track: Track
 ) -> tuple[IngestedNames, IngestedNames]:
     labels = spool.labels if spool.n_labels else None
-    found = {}
+    names = {}
     for kind, columns in (("entity", ("head", "tail")), ("relation", ("relation",))):
         batches = track(engine.names(spool.parts, columns, labels, kind), f"number {kind} names", None)
         table = stage / ("entities.parquet" if kind == "entity" else "relations.parquet")
         of_entities = kind == "entity"
-        found[kind] = write_names(
+        names[kind] = write_names(
             batches, table, arrays=stage if of_entities else None, key=digest_key(plan.seed) if of_entities else None
         )
-    needed = LEAST_MEMORY // 2 + PER_ENTITY * found["entity"].count
+    needed = LEAST_MEMORY // 2 + PER_ENTITY * names["entity"].count
     if needed > plan.memory:
         raise UsageError(
-            f"{found['entity'].count:,} entities need a memory limit of {needed >> 20} MiB or more: "
-            f"memory={needed} (--memory-limit {-(-needed // 10**6)}MB)"
+            f"{names['entity'].count:,} entities need a memory limit of {needed >> 20} MiB or more. "
+            f"Set memory={needed} (--memory-limit {-(-needed // 10**6)}MB)."
         )
-    return found["entity"], found["relation"]
+    return names["entity"], names["relation"]
 
 
 def _divide(ids: Path, plan: _Plan, entities: IngestedNames, use: CountUse, *, n_triples: int) -> list[HeldOutPart]:
@@ -295,7 +300,7 @@ def _divide(ids: Path, plan: _Plan, entities: IngestedNames, use: CountUse, *, n
 
 
 def _with_blank_nodes(reports: list[ReadReport], sources: _Sources, entities: IngestedNames) -> Iterator[ReadReport]:
-    """Blank nodes are counted once all names are known: a file is never held, so its names were seen in pieces."""
+    """Add the counts of blank nodes, which are known only after all names were sorted: no file is held in memory."""
     scopes = [scope for files in sources.splits for scope in files]
     for scope, report in zip(scopes, reports, strict=True):
         rdf = report.format in ("N-Triples", "Turtle")
@@ -305,8 +310,8 @@ def _with_blank_nodes(reports: list[ReadReport], sources: _Sources, entities: In
 def _relation_names(stage: Path) -> list[str]:
     import pyarrow.parquet as pq
 
-    found: list[str] = pq.ParquetFile(stage / "relations.parquet").read(["name"]).column(0).to_pylist()
-    return found
+    names: list[str] = pq.ParquetFile(stage / "relations.parquet").read(["name"]).column(0).to_pylist()
+    return names
 
 
 def _seal(stage: Path, name: str, notes: list[str], counts: Mapping[str, int], reports: tuple[ReadReport, ...]) -> None:

@@ -1,6 +1,6 @@
-"""What DuckDB does in an ingest: sort names, join, remove repetitions; within a memory limit, on disk beyond it.
+"""Sort names, join ids and drop repeated triples in DuckDB: in memory up to a limit, on disk beyond it.
 
-Everything that leaves the engine is sorted, so nothing depends on how many threads it used.
+All results are sorted, so they do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from conjoin.errors import ConjoinError, GraphError, NotInstalled, UsageError
 
 BATCH_ROWS = 100_000
 SHARE = 0.55
-"""Of the memory limit, what the engine may manage itself; its readers, its results and Python need the rest."""
+"""The share of the memory limit that DuckDB manages; its readers, its results and Python need the rest."""
 
 
 class DuckDbEngine:
@@ -24,7 +24,7 @@ class DuckDbEngine:
         try:
             import duckdb
         except ModuleNotFoundError as error:
-            raise NotInstalled("duckdb", "ingest", "ingesting large graphs") from error
+            raise NotInstalled("duckdb", "ingest", "`conjoin ingest`") from error
         self._duckdb = duckdb
         self._limit = int(memory * SHARE)
         self._connection = duckdb.connect(
@@ -43,22 +43,22 @@ class DuckDbEngine:
         self._connection.close()
 
     def batches(self, query: str) -> Iterator[Any]:
-        """The rows of a query as Arrow batches, while the engine works."""
+        """The rows of a query as Arrow batches, as DuckDB produces them."""
         with self._failures():
             yield from self._connection.sql(query).to_arrow_reader(BATCH_ROWS)
 
     def names(self, parts: Sequence[Path], columns: Sequence[str], labels: Path | None, kind: str) -> Iterator[Any]:
-        """Every name of some columns once, sorted, and its label (null where it has none)."""
-        found = " UNION ".join(f"SELECT {column} AS name FROM {_files(parts)}" for column in columns)
+        """Every distinct name of some columns, sorted, with its label (null if it has none)."""
+        distinct = " UNION ".join(f"SELECT {column} AS name FROM {_files(parts)}" for column in columns)
         if len(columns) == 1:
-            found = f"SELECT DISTINCT {columns[0]} AS name FROM {_files(parts)}"
+            distinct = f"SELECT DISTINCT {columns[0]} AS name FROM {_files(parts)}"
         if labels is None:
-            return self.batches(f"SELECT name, NULL::VARCHAR AS label FROM ({found}) ORDER BY name")
+            return self.batches(f"SELECT name, NULL::VARCHAR AS label FROM ({distinct}) ORDER BY name")
         best = (
             "SELECT name, arg_min(label, {'rank': rank, 'place': place}) AS label "
             f"FROM {_files([labels])} WHERE kind IN ('any', '{kind}') GROUP BY name"
         )
-        return self.batches(f"SELECT name, label FROM ({found}) LEFT JOIN ({best}) USING (name) ORDER BY name")
+        return self.batches(f"SELECT name, label FROM ({distinct}) LEFT JOIN ({best}) USING (name) ORDER BY name")
 
     def triples(self, part: Path, entities: Path, relations: Path) -> Iterator[Any]:
         """The distinct triples of one file of names as ids (head, relation, tail), sorted."""
@@ -76,14 +76,15 @@ class DuckDbEngine:
         try:
             yield
         except self._duckdb.OutOfMemoryException as error:
-            given = f"{self._limit / SHARE / 1e9:.1f} GB"
+            limit = f"{self._limit / SHARE / 1e9:.1f} GB"
             raise UsageError(
-                f"{given} are too little for this graph: give more memory (--memory-limit). {error}"
+                f"The memory limit of {limit} is too small for this graph. Raise it with memory=... (--memory-limit). "
+                f"DuckDB says: {error}"
             ) from error
         except self._duckdb.IOException as error:
-            raise ConjoinError(f"the work of an ingest cannot be written: {error}") from error
+            raise ConjoinError(f"DuckDB cannot write its temporary files: {error}") from error
         except self._duckdb.Error as error:
-            raise GraphError(f"the ingest failed in its engine: {error}") from error
+            raise GraphError(f"DuckDB failed during the ingest: {error}") from error
 
 
 def _files(files: Sequence[Path]) -> str:

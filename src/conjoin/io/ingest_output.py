@@ -1,4 +1,4 @@
-"""What an ingest leaves behind: tables for every program, arrays for this one."""
+"""Write the results of an ingest: Parquet tables for other programs, arrays for this one."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from conjoin.io.name_checks import OddNames
 
 BLANK = "_:"
 SOME = 1000
-"""Names of each odd kind that are kept to be looked up as usually written."""
+"""Odd names of each kind that are kept, to look up whether their usual spelling occurs too."""
 ZSTD = {"compression": "zstd", "compression_level": 1}
 
 
 @dataclass
 class IngestedNames:
-    """What was learnt about names while they were written, in id order."""
+    """Counts, digests and odd spellings of names, collected while the names are written in id order."""
 
     table: Path
     count: int = 0
@@ -38,54 +38,55 @@ class IngestedNames:
     odd: OddNames = field(default_factory=lambda: OddNames(most=SOME))
 
     def notes(self, kind: str) -> list[str]:
-        """The notes on names that look like others; the table knows these."""
-        return self.odd.notes(kind, self._known)
+        """The notes on oddly spelled names."""
+        return self.odd.notes(kind, self._existing)
 
-    def _known(self, names: list[str]) -> set[str]:
+    def _existing(self, names: list[str]) -> set[str]:
+        """Those of `names` that are in the table."""
         import pyarrow.parquet as pq
 
-        found = pq.read_table(self.table, columns=["name"], filters=[("name", "in", names)])
-        return {*found.column(0).to_pylist()}
+        rows = pq.read_table(self.table, columns=["name"], filters=[("name", "in", names)])
+        return {*rows.column(0).to_pylist()}
 
 
 def write_names(
     batches: Iterable[Any], table: Path, *, arrays: Path | None = None, key: bytes | None = None
 ) -> IngestedNames:
-    """Write sorted names and labels to a Parquet table, and to arrays in a folder where one is given.
+    """Write sorted names and labels to a Parquet table, and to arrays in the folder `arrays` if it is given.
 
-    With a `key` the digests that decide about the split are taken on the way.
+    With a `key`, collect the digests that determine the split.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    found = IngestedNames(table)
+    written = IngestedNames(table)
     columns = _NameArrays(arrays) if arrays else None
     schema = pa.schema([("name", pa.string()), ("label", pa.string())])
     with table.open("wb") as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:
         for batch in batches:
             names, labels = (batch.column(i).cast(pa.string()) for i in range(2))
             writer.write_batch(pa.RecordBatch.from_arrays([names, labels], schema=schema))
-            found.count += len(names)
-            found.labelled += len(labels) - labels.null_count
+            written.count += len(names)
+            written.labelled += len(labels) - labels.null_count
             if columns:
                 columns.append(names, labels)
-            _look_at(names.to_pylist(), key, found)
+            _examine(names.to_pylist(), key, written)
     if columns:
-        columns.close(labelled=found.labelled > 0)
+        columns.close(labelled=written.labelled > 0)
     sync(table)
-    return found
+    return written
 
 
-def _look_at(names: list[str], key: bytes | None, found: IngestedNames) -> None:
+def _examine(names: list[str], key: bytes | None, written: IngestedNames) -> None:
     if key is not None:
         for name in names:
-            found.digests += blake2b(name.encode(), digest_size=8, key=key).digest()
-    found.odd.look_at(names)
-    found.blank.update(name[len(BLANK) :].partition(".")[0] for name in names if name.startswith(BLANK))
+            written.digests += blake2b(name.encode(), digest_size=8, key=key).digest()
+    written.odd.look_at(names)
+    written.blank.update(name[len(BLANK) :].partition(".")[0] for name in names if name.startswith(BLANK))
 
 
 class _NameArrays:
-    """The arrays of names and labels while they grow."""
+    """Growing arrays of names and labels."""
 
     def __init__(self, folder: Path) -> None:
         self._files = [folder / file for file in (*NAMES, *LABELS)]
@@ -95,8 +96,8 @@ class _NameArrays:
 
     def append(self, names: Any, labels: Any) -> None:
         for column, content, starts in ((names, *self._arrays[:2]), (labels.fill_null(""), *self._arrays[2:])):
-            text, places = pack_names(column)
-            starts.append(places[1:] + content.length)
+            text, offsets = pack_names(column)
+            starts.append(offsets[1:] + content.length)
             content.append(text)
 
     def close(self, *, labelled: bool) -> None:
@@ -107,7 +108,7 @@ class _NameArrays:
 
 
 def write_ids(batches: Iterable[Any], file: Path, *, count: CountUse | None = None) -> int:
-    """Write ids (head, relation, tail) to an array, counting how often each occurs; how many there were."""
+    """Write ids (head, relation, tail) to an array and add them to `count`. Returns the number of triples."""
     rows = GrowingArray(file, "<i8", columns=3)
     for batch in batches:
         triples = np.stack([batch.column(i).to_numpy() for i in range(3)], axis=1)
@@ -130,7 +131,7 @@ class CountUse:
 
 
 def write_splits(ids: Path, folder: Path, *, held_out: dict[Split, array[int]]) -> None:
-    """Distribute the rows of an array over train.npy, valid.npy and test.npy."""
+    """Write the rows of an array to train.npy, valid.npy and test.npy; `held_out` has the rows of valid and test."""
     ordered = {
         name: np.sort(np.frombuffer(rows, np.int64)) if rows else np.empty(0, np.int64)
         for name, rows in held_out.items()
@@ -151,12 +152,12 @@ def write_splits(ids: Path, folder: Path, *, held_out: dict[Split, array[int]]) 
 
 
 def write_triples(folder: Path) -> dict[str, int]:
-    """The three arrays once more as one Parquet table; how many triples each has."""
+    """Write the three arrays as one Parquet table too. Returns the number of triples of each split."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     kind = pa.dictionary(pa.int8(), pa.string())
-    schema = pa.schema([*((place, pa.int64()) for place in PLACES), ("split", kind)])
+    schema = pa.schema([*((role, pa.int64()) for role in PLACES), ("split", kind)])
     counts: dict[str, int] = dict.fromkeys(SPLITS, 0)
     table = folder / "triples.parquet"
     with table.open("wb") as stream, pq.ParquetWriter(stream, schema, **ZSTD) as writer:
@@ -171,6 +172,6 @@ def write_triples(folder: Path) -> dict[str, int]:
 
 
 def sync(file: Path) -> None:
-    """Make what was written survive a power cut."""
+    """Flush a file to disk, so that it survives a power cut."""
     with file.open("rb+") as stream:
         os.fsync(stream.fileno())

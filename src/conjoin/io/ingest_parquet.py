@@ -1,4 +1,4 @@
-"""The first step of an ingest: every triple of every file, as names, in Parquet files that the engine can scan."""
+"""The first step of an ingest: write every triple of every file, as names, to Parquet files for DuckDB."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from conjoin.runtime.progress import Track, silent
 
 ROW_GROUP = 200_000
 GIVEN = -1
-"""The rank of labels that were given beside the triples: they win over those inside RDF."""
+"""The rank of labels from a file of labels: they take precedence over labels inside RDF."""
 
 
 class ParquetSpool:
-    """Names as they were read: triples-0.parquet … per split, and labels.parquet, in a folder."""
+    """The names of all triples in the order of the files: triples-0.parquet … per split, and labels.parquet."""
 
     def __init__(self, folder: Path) -> None:
         import pyarrow as pa
@@ -51,7 +51,7 @@ class ParquetSpool:
         threads: int = 1,
         track: Track = silent,
     ) -> None:
-        """Read files, which keep their blank nodes apart by the key, into the next split."""
+        """Read files into the next split. The keys of `files` distinguish the blank nodes of different files."""
         import pyarrow.parquet as pq
 
         part = self.folder / f"triples-{len(self.parts)}.parquet"
@@ -72,9 +72,9 @@ class ParquetSpool:
                 )
 
     def add_labels(self, kind: str, labels: AnyPath, options: ReadOptions) -> tuple[str, ...]:
-        """Labels from a file of their own; what was wrong with it."""
-        found, report = read_labels_with_report(labels, on_error=options.on_error)
-        self._add_labels(kind, [(name, label, GIVEN) for name, label in found.items()])
+        """Add the labels of a file. Returns notes about its bad lines."""
+        label_of, report = read_labels_with_report(labels, on_error=options.on_error)
+        self._add_labels(kind, [(name, label, GIVEN) for name, label in label_of.items()])
         return report.sentences() if report.problems else ()
 
     def _add_labels(self, kind: str, rows: Sequence[LabelRow]) -> None:
@@ -97,5 +97,5 @@ class ParquetSpool:
         self.n_labels += len(rows)
 
     def close(self) -> None:
-        """Nothing more will be added, also because of an error: pyarrow would close its files when it is collected."""
+        """Close the files, also after an error: otherwise pyarrow closes them only at garbage collection."""
         self._opened.close()

@@ -1,4 +1,4 @@
-"""Notes about odd names and columns: missing values, spellings, numbers, swapped columns."""
+"""Notes about suspicious names and columns: missing values, spellings, numbers, swapped columns."""
 
 from __future__ import annotations
 
@@ -25,21 +25,24 @@ BLANKS = (
 AT_ONCE = 1 << 14
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?", re.ASCII)
 VALUES_AT_ONCE = 4096
-"""Facts that are looked at before relations with other tails are left out of the rest, at first; then twice as many."""
+"""Facts of the first piece that is examined; each later piece is twice as long. After a piece, relations with other
+tails are excluded."""
 LOOKED_AT = 1 << 20
-"""Facts of such relations that are looked at in all."""
+"""Facts that are examined in all."""
 NAMED = 5
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 TABLES = ("TSV", "CSV", "Parquet")
 MORE = 3
 OFTEN = 10
-"""So many times as many relations as heads or as tails, each in fewer facts than that, are a sign of columns in another
-order."""
+"""A relation column in which each value occurs in fewer facts than this, on average, may be a column of entities."""
 
 
 class OddSpelling(NamedTuple):
-    """An odd way to write names: which are written so, how they usually are, and the note on so many, some of these
-    and those of them that occur as usual too."""
+    """A suspicious spelling: `fits` recognises it, `usual` gives the usual spelling, and `note` writes the note.
+
+    The arguments of `note` are the kind of name, the count, some of the names, and the names whose usual spelling
+    occurs too.
+    """
 
     fits: Callable[[str], bool]
     usual: Callable[[str], str]
@@ -47,35 +50,35 @@ class OddSpelling(NamedTuple):
 
 
 class OddNames:
-    """Names written in odd ways: how many, and of each way `most` to be looked up as usually written, or all."""
+    """Suspicious names: the count of each spelling, and up to `most` names of each (None: all)."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
-        self._found: list[tuple[int, list[str]]] = [(0, []) for _ in WAYS]
+        self._names: list[tuple[int, list[str]]] = [(0, []) for _ in SPELLINGS]
 
     def look_at(self, names: Sequence[str]) -> None:
-        for i, way in enumerate(WAYS):
-            such = [name for name in names if way.fits(name)]
-            count, some = self._found[i]
-            self._found[i] = count + len(such), [*some, *such][: self._most]
+        for i, spelling in enumerate(SPELLINGS):
+            odd = [name for name in names if spelling.fits(name)]
+            count, some = self._names[i]
+            self._names[i] = count + len(odd), [*some, *odd][: self._most]
 
-    def notes(self, kind: str, known: Callable[[list[str]], Container[str]]) -> list[str]:
-        """What to say about names of a kind; `known` gives those of some names that occur."""
-        said = []
-        for way, (count, some) in zip(WAYS, self._found, strict=True):
-            others = known([way.usual(name) for name in some]) if some else ()
-            twins = [name for name in some if way.usual(name) in others]
-            said.append(way.note(kind, count, some, twins))
-        return [note for note in said if note]
+    def notes(self, kind: str, existing: Callable[[list[str]], Container[str]]) -> list[str]:
+        """The notes on names of a kind; `existing` returns those of its arguments that are names of the graph."""
+        notes = []
+        for spelling, (count, some) in zip(SPELLINGS, self._names, strict=True):
+            others = existing([spelling.usual(name) for name in some]) if some else ()
+            twins = [name for name in some if spelling.usual(name) in others]
+            notes.append(spelling.note(kind, count, some, twins))
+        return [note for note in notes if note]
 
 
 def _padded(kind: str, count: int, some: Sequence[str], twins: Sequence[str]) -> str:
     if not some:
         return ""
-    also = f"; {_least(count, some)}{len(twins):,} of them occur without it too, as others" * bool(twins)
+    also = f"; {_least(count, some)}{len(twins):,} of them also occur without it, as a different {kind}" * bool(twins)
     return (
-        f"{count:,} {kind} names begin or end with white space, such as {quoted(some[0])}{also}. "
-        "Names are taken as they are: if the space means nothing, remove it from the file"
+        f"{count:,} {kind} names begin or end with white space, for example {quoted(some[0])}{also}. "
+        "Conjoin does not change names: if the space has no meaning, remove it from the file"
     )
 
 
@@ -83,8 +86,8 @@ def _uncomposed(kind: str, count: int, some: Sequence[str], twins: Sequence[str]
     if not twins:
         return ""
     return (
-        f"{_least(count, some)}{len(twins):,} {kind} names occur twice, their accents written in two ways, such as "
-        f"{quoted(twins[0])}: they look alike and are others. Bring the file into one form of Unicode, such as NFC"
+        f"{_least(count, some)}{len(twins):,} {kind} names occur in two Unicode forms that look alike, for example "
+        f"{quoted(twins[0])}. They are different names: convert the file to one form, such as NFC"
     )
 
 
@@ -92,9 +95,9 @@ def _decimal(kind: str, count: int, some: Sequence[str], twins: Sequence[str]) -
     if not twins:
         return ""
     return (
-        f"{_least(count, some)}{len(twins):,} {kind} names occur twice, as whole numbers and with a decimal, such as "
-        f"{quoted(twins[0])}: they are others. Ids get decimals in a column with blanks: if these are ids, write "
-        "them without"
+        f"{_least(count, some)}{len(twins):,} {kind} names occur both with and without a decimal, for example "
+        f"{quoted(twins[0])}. They are different names. Some programs add a decimal to ids in a column with gaps: "
+        "if these are ids, write them without it"
     )
 
 
@@ -102,7 +105,7 @@ def _least(count: int, some: Sequence[str]) -> str:
     return "at least " if len(some) < count else ""
 
 
-WAYS = (
+SPELLINGS = (
     OddSpelling(lambda name: name != name.strip(), str.strip, _padded),
     OddSpelling(
         lambda name: not (name.isascii() or is_normalized("NFC", name)),
@@ -116,25 +119,29 @@ WAYS = (
 
 
 def missing_value_notes(rows: Iterable[Ids], known: Mapping[str, int]) -> tuple[str, ...]:
-    """The note on such names: ids (head, relation, tail) come in pieces, `known` has those of entities."""
+    """The note on entities called like a missing value.
+
+    `rows` are pieces (n, 3) of ids (head, relation, tail); `known` maps the names of entities to ids.
+    """
     ids = {known[name]: name for name in BLANKS if name in known}
-    facts, found = 0, set[int]()
+    facts, used = 0, set[int]()
     for part in rows if ids else ():
         ends = part[:, ::2]
-        such = np.isin(ends, [*ids])
-        facts += int(such.any(axis=1).sum())
-        found.update(np.unique(ends[such]).tolist())
+        missing = np.isin(ends, [*ids])
+        facts += int(missing.any(axis=1).sum())
+        used.update(np.unique(ends[missing]).tolist())
     if not facts:
         return ()
-    names = " or ".join(name for i, name in ids.items() if i in found)
+    names = " or ".join(name for i, name in ids.items() if i in used)
+    which = "1 fact has a head or tail" if facts == 1 else f"{facts:,} facts have a head or tail"
     return (
-        f"a head or a tail of {facts:,} fact{'s' * (facts > 1)} is called {names}, an entity like any "
-        f"other here: if that means a missing value, leave {'it' if facts == 1 else 'them'} out of the file",
+        f"{which} named {names}. Conjoin treats it as an entity: "
+        f"if it means a missing value, remove {'this fact' if facts == 1 else 'these facts'} from the file",
     )
 
 
 def text_of(names: Sequence[str], ids: Ids) -> Iterator[Any]:
-    """The names of these ids in Arrow arrays, in order."""
+    """The names of ids (n,) as Arrow arrays, in order and in pieces."""
     import pyarrow as pa
 
     whole: Any = None
@@ -147,7 +154,7 @@ def text_of(names: Sequence[str], ids: Ids) -> Iterator[Any]:
 
 
 def fits(text: Any, *patterns: re.Pattern[str]) -> npt.NDArray[np.bool_]:
-    """Which names of an Arrow array (n,) one of the patterns matches from end to end; case and digits are ASCII."""
+    """Which names of an Arrow array (n,) match one of the patterns completely, as booleans (n,); digits are ASCII."""
     from pyarrow import compute
 
     any_of = "|".join(f"(?:{pattern.pattern})" for pattern in patterns)
@@ -157,10 +164,10 @@ def fits(text: Any, *patterns: re.Pattern[str]) -> npt.NDArray[np.bool_]:
 def value_notes(
     files: Iterable[AnyPath], rows: Iterable[Ids], *, entities: Sequence[str], relations: Sequence[str]
 ) -> tuple[str, ...]:
-    """The note on relations of tables whose tails are values: ids (head, relation, tail) come in pieces.
+    """The note on relations of tables whose tails are numbers or dates.
 
-    A relation has none where a head is a number as well, or where such a tail is the head of another fact: ids may be
-    numbers.
+    `rows` are pieces (n, 3) of ids (head, relation, tail). Ids of entities may be numbers too, so a relation is left
+    out if one of its heads is a number, or if one of its tails is the head of another fact.
     """
     if not all(format_of(file) in TABLES for file in files):
         return ()
@@ -184,22 +191,22 @@ def value_notes(
     facts = np.concatenate(seen)
     possible[facts[heads[facts[:, 2]], 1]] = False
     possible &= np.bincount(facts[:, 1], minlength=len(relations)) >= ENOUGH
-    found = np.flatnonzero(possible).tolist()
-    if not found:
+    of_values = np.flatnonzero(possible).tolist()
+    if not of_values:
         return ()
-    such = entities[int(facts[possible[facts[:, 1]], 2].min())]
-    named = ", ".join(relations[r] for r in found[:NAMED]) + (", …" if len(found) > NAMED else "")
+    example = entities[int(facts[possible[facts[:, 1]], 2].min())]
+    named = ", ".join(relations[r] for r in of_values[:NAMED]) + (", …" if len(of_values) > NAMED else "")
     return (
-        f"the tails of {len(found):,} relation{'s' * (len(found) > 1)} ({named}) are numbers or dates, such as "
-        f"{quoted(such)[1:-1]}. Each is an entity here, and a candidate for every answer: if they are values, "
-        "leave these facts out of the file",
+        f"all tails of {len(of_values):,} relation{'s' * (len(of_values) > 1)} ({named}) are numbers or dates, for "
+        f"example {quoted(example)[1:-1]}. Conjoin treats each as an entity and as a candidate for every answer: "
+        "if they are values, remove these facts from the file",
     )
 
 
 def _of_value(entities: Sequence[str], ids: Ids) -> npt.NDArray[np.bool_]:
-    """Which of the ids (n,) are called like a number or a date."""
-    distinct, place = np.unique(ids, return_inverse=True)
-    return np.concatenate([fits(text, NUMBER, DATE) for text in text_of(entities, distinct)])[place]
+    """Which of the entities `ids` (n,) have a number or a date as their name, as booleans (n,)."""
+    distinct, index = np.unique(ids, return_inverse=True)
+    return np.concatenate([fits(text, NUMBER, DATE) for text in text_of(entities, distinct)])[index]
 
 
 def column_order_notes(
@@ -210,9 +217,9 @@ def column_order_notes(
     entities: Sequence[str],
     relations: Sequence[str],
 ) -> tuple[str, ...]:
-    """Why ids (head, relation, tail) out of tables, given in pieces, look as if the columns were others.
+    """The note on tables whose columns are probably in another order.
 
-    Where heads are tails too, neither can be a column of relations.
+    `rows` are pieces (n, 3) of ids (head, relation, tail). If heads are tails too, neither column holds relations.
     """
     if options.columns is not None or not all(format_of(file) in TABLES for file in files):
         return ()
@@ -224,8 +231,8 @@ def column_order_notes(
             return ()
         ends[0][part[:, 0]] = ends[1][part[:, 2]] = True
         facts += len(part)
-    if weights and (said := _linked(relations, text_of(entities, np.flatnonzero(ends[0])))):
-        return (said,)
+    if weights and (note := _weight_note(relations, text_of(entities, np.flatnonzero(ends[0])))):
+        return (note,)
     heads, tails = ends.sum(axis=1).tolist()
     n_entities, n_relations = len(entities), len(relations)
     same_ends = 2 * int((ends[0] & ends[1]).sum()) >= min(heads, tails)
@@ -235,13 +242,13 @@ def column_order_notes(
     if not few_ends and n_relations <= min(n_entities, facts // 2):
         return ()
     return (
-        f"{n_relations:,} relations in {facts:,} facts with {heads:,} heads and {tails:,} tails: do the columns "
-        f"stand in another order? If so, {SAY_WHICH}",
+        f"{n_relations:,} relations in {facts:,} facts with {heads:,} heads and {tails:,} tails is unusual: the "
+        f"columns may be in another order. If so, {SAY_WHICH}",
     )
 
 
-def _linked(relations: Sequence[str], heads: Iterable[Any]) -> str:
-    """The doubt about tails that are all numbers, where relations are heads too: links, each with its weight."""
+def _weight_note(relations: Sequence[str], heads: Iterable[Any]) -> str:
+    """The note on links with weights: all tails are numbers, and at least half of the relations are heads too."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -250,7 +257,7 @@ def _linked(relations: Sequence[str], heads: Iterable[Any]) -> str:
     if not shared or 2 * shared < len(known):
         return ""
     return (
-        f"every tail is a number, and {shared:,} of the {len(relations):,} relations are heads too: are these source, "
-        "target and weight? A fact has a relation between its two ends, such as Ann,knows,Bob: put that in place of "
-        f"the weight, and {SAY_WHICH}"
+        f"every tail is a number, and {shared:,} of the {len(relations):,} relations are also heads: the columns look "
+        "like source, target and weight. A fact needs a relation between its two ends, such as Ann,knows,Bob: replace "
+        f"the weight by a relation, and {SAY_WHICH}"
     )

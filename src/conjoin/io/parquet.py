@@ -1,4 +1,4 @@
-"""Triples in Parquet."""
+"""Read triples from Parquet."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from conjoin.io.read_report import Sink, too_long
 from conjoin.runtime import file_limits
 
 BATCH_ROWS = 1_024
-"""Rows that are unpacked together: names that a file holds once can each be as long as `limits.NAME`."""
+"""Rows of one batch. A dictionary-encoded name of up to `file_limits.NAME` bytes is copied to each row that has it."""
 
 
 def read_parquet(path: AnyPath, sink: Sink) -> None:
-    """Read a Parquet file into `sink`. Names are text, bytes in UTF-8 or whole numbers; nulls are empty names."""
+    """Read a Parquet file into `sink`. Names are strings, bytes in UTF-8 or whole numbers; nulls are empty names."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -29,35 +29,38 @@ def read_parquet(path: AnyPath, sink: Sink) -> None:
         try:
             table = pq.ParquetFile(seekable, page_checksum_verification=True)
             chosen = _chosen(sink, table.schema_arrow)
-            places = {i for i in range(len(table.schema)) if table.schema.column(i).path in chosen}
-            if largest_page(seekable, places) > file_limits.PAGE:
+            leaves = {i for i in range(len(table.schema)) if table.schema.column(i).path in chosen}
+            if largest_page(seekable, leaves) > file_limits.PAGE:
                 raise GraphError(
-                    f"{sink.file}: a page of {' or '.join(map(repr, chosen))} has {too_long(file_limits.PAGE)}: "
-                    f"it may hold a name of more than {file_limits.NAME:,} bytes. Shorten it, or write smaller pages"
+                    f"{sink.file}: the columns {', '.join(map(repr, chosen))} have a page of "
+                    f"{too_long(file_limits.PAGE)}. "
+                    f"Write the file with smaller pages, and shorten names of more than {file_limits.NAME:,} bytes."
                 )
             for batch in table.iter_batches(batch_size=BATCH_ROWS, columns=chosen):
                 if not sink.add_columns([batch.column(name) for name in chosen]):
                     _take(sink, [_values(batch.column(name)) for name in chosen])
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise GraphError(f"{sink.file}: damaged, or not Parquet: {error}") from error
+            raise GraphError(f"{sink.file}: the file is damaged or not Parquet ({error}). Write it again.") from error
 
 
 def _unpacked(stream: BinaryIO, shown: str) -> BinaryIO:
-    """The unpacked file on disk: Parquet is read from its end, which gzip reaches only through all that is before."""
-    held: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
-    held.write(stream.read(len(MAGIC)))
-    held.seek(0)
-    if held.read() != MAGIC:
-        raise GraphError(f"{shown}: damaged, or not Parquet: it does not begin with {MAGIC.decode()}")
+    """The unpacked content in a temporary file: Parquet is read from its end, and gzip can only be read forwards."""
+    unpacked: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
+    unpacked.write(stream.read(len(MAGIC)))
+    unpacked.seek(0)
+    if unpacked.read() != MAGIC:
+        raise GraphError(
+            f"{shown}: the file is damaged or not Parquet (it does not begin with {MAGIC.decode()}). Write it again."
+        )
     while piece := stream.read(PIECE):
-        if held.tell() + len(piece) > file_limits.PACKED_PARQUET:
+        if unpacked.tell() + len(piece) > file_limits.PACKED_PARQUET:
             raise GraphError(
                 f"{shown}: the file unpacks to {too_long(file_limits.PACKED_PARQUET)} of Parquet inside gzip. "
-                "Unpack it first: Parquet is packed in itself"
+                "Remove gzip: Parquet compresses its content itself."
             )
-        held.write(piece)
-    held.seek(0)
-    return held
+        unpacked.write(piece)
+    unpacked.seek(0)
+    return unpacked
 
 
 def _chosen(sink: Sink, schema: Any) -> list[str]:
@@ -72,16 +75,18 @@ def _chosen(sink: Sink, schema: Any) -> list[str]:
     sink.columns = tuple(chosen)
     for name in chosen:
         if names.count(name) > 1:
-            raise GraphError(f"{sink.file}: several columns are named {name!r}: rename them")
+            raise GraphError(f"{sink.file}: several columns are named {name!r}. Rename them.")
         kind = schema.field(name).type
         kind = kind.value_type if types.is_dictionary(kind) else kind
         if not any(test(kind) for test in (*text, types.is_integer, types.is_null)):
-            raise GraphError(f"{sink.file}: column {name!r} holds {kind}: names are text or whole numbers")
+            raise GraphError(
+                f"{sink.file}: the column {name!r} has the type {kind}. Names must be strings or whole numbers."
+            )
     return chosen
 
 
 def _values(column: Any) -> list[str | bytes]:
-    """The names of a column: nulls are empty, bytes that are not UTF-8 stay bytes."""
+    """The names of a column: nulls become empty, invalid UTF-8 stays bytes."""
     import pyarrow as pa
     from pyarrow import types
 
@@ -111,4 +116,4 @@ def _take(sink: Sink, columns: list[list[str | bytes]]) -> None:
             sink.add(sink.lines, head, relation, tail)
         else:
             broken = next(name for name in (head, relation, tail) if isinstance(name, bytes))
-            sink.problem(sink.lines, "bad UTF-8", f"in {broken[:60]!r}")
+            sink.problem(sink.lines, "bad UTF-8", f"the name {broken[:60]!r}")

@@ -1,8 +1,8 @@
-"""The page headers of a Parquet file: how much memory its pages will take, before any of them is unpacked.
+"""Read the page headers of a Parquet file: the memory that its pages need, before any of them is unpacked.
 
-A page says its size when unpacked in 32 bits, and Arrow makes room for that. A file of some kilobytes can thus ask for
-gigabytes. Footer and headers are structs of Thrift's compact protocol. They are read here because pyarrow does not show
-page headers, and ends the process where a damaged footer is looked at through its `metadata`.
+A page header states the unpacked size in 32 bits, and Arrow allocates it. So a file of some kilobytes can allocate
+gigabytes. Footer and headers are structs of Thrift's compact protocol. They are read here because pyarrow does not
+expose page headers, and because its `metadata` of a damaged footer aborts the process.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import BinaryIO
 MAGIC = b"PAR1"
 HEADER = 1 << 10
 LARGEST_HEADER = 16 << 20
-"""Bytes of a header, as much as Arrow reads: old writers put the least and the greatest value into it."""
+"""The most bytes of a header, the limit of Arrow: old writers put the least and the greatest value into it."""
 TRUE, FALSE, BYTE, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 11, 12
 DEEPEST = 16
 
 
 def largest_page(stream: BinaryIO, columns: Container[int]) -> int:
-    """Bytes of the largest page of these columns when it is unpacked, as its header says; 0 where there is none.
+    """Unpacked bytes of the largest page of these columns, by its header; 0 if there is none.
 
-    Columns are the places of leaves in the schema. Where something cannot be read the walk ends: Arrow says why.
+    `columns` are the indices of leaves in the schema. On unreadable data the search ends: Arrow reports the reason.
     """
     largest = 0
     try:
@@ -36,7 +36,7 @@ def largest_page(stream: BinaryIO, columns: Container[int]) -> int:
 
 
 class _Compact:
-    """A place in bytes of Thrift's compact protocol that moves on as values are read or skipped."""
+    """A cursor in bytes of Thrift's compact protocol, moved by reading or skipping values."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.at = content, 0
@@ -52,7 +52,7 @@ class _Compact:
             yield number, byte & 15
 
     def items(self) -> Iterator[int]:
-        """The kind of each member of a list, as often as there are members, each to be read or skipped."""
+        """The kind of each member of a list. The caller reads or skips each member before the next."""
         byte = self._byte()
         count = byte >> 4 if byte >> 4 < 15 else self._varint()
         yield from (byte & 15 for _ in self._bounded(count))
@@ -62,7 +62,7 @@ class _Compact:
         return (value >> 1) ^ -(value & 1)
 
     def skip(self, kind: int, depth: int = 0, *, member: bool = False) -> None:
-        """Pass over a value. Of a field that is true or false the kind is the value; a member of a list has a byte."""
+        """Skip a value. The kind of a boolean field is its value; a boolean in a list takes a byte."""
         if depth > DEEPEST:
             raise ValueError("nested too deep")
         if kind in (TRUE, FALSE):
@@ -72,7 +72,7 @@ class _Compact:
         elif kind <= I64:
             self._varint()
         elif kind == BINARY:
-            length = self._varint()  # before the place is read: reading moves it
+            length = self._varint()  # in its own line, because reading moves self.at
             self.at += length
         elif kind in (LIST, SET):
             for each in self.items():
@@ -121,39 +121,39 @@ def _footer(stream: BinaryIO) -> bytes:
 
 
 def _chunks(footer: bytes) -> Iterator[tuple[int, int, int]]:
-    """Each chunk of a column: the column's place, where it starts, and how many bytes it has."""
-    place = _Compact(footer)
-    for number, kind in place.fields():
+    """The chunks of all columns: index of the column, start, number of bytes."""
+    cursor = _Compact(footer)
+    for number, kind in cursor.fields():
         if (number, kind) != (4, LIST):
-            place.skip(kind)
+            cursor.skip(kind)
             continue
-        for _ in place.items():
-            for inner, its_kind in place.fields():
+        for _ in cursor.items():
+            for inner, its_kind in cursor.fields():
                 if (inner, its_kind) != (1, LIST):
-                    place.skip(its_kind)
+                    cursor.skip(its_kind)
                     continue
-                for column, _ in enumerate(place.items()):
-                    yield column, *_extent(place)
+                for column, _ in enumerate(cursor.items()):
+                    yield column, *_extent(cursor)
 
 
-def _extent(place: _Compact) -> tuple[int, int]:
-    """Start and size of a chunk, where Arrow looks for it."""
-    told: dict[int, int] = {}
-    for number, kind in place.fields():
+def _extent(cursor: _Compact) -> tuple[int, int]:
+    """Start and size of a chunk, by the same fields that Arrow reads."""
+    values: dict[int, int] = {}
+    for number, kind in cursor.fields():
         if (number, kind) != (3, STRUCT):
-            place.skip(kind)
+            cursor.skip(kind)
             continue
-        for inner, its_kind in place.fields():
+        for inner, its_kind in cursor.fields():
             if inner in (7, 9, 11) and BYTE < its_kind <= I64:
-                told[inner] = place.whole()
+                values[inner] = cursor.whole()
             else:
-                place.skip(its_kind)
-    start, dictionary = told.get(9, 0), told.get(11, 0)
-    return dictionary if 0 < dictionary < start else start, told.get(7, 0)
+                cursor.skip(its_kind)
+    start, dictionary = values.get(9, 0), values.get(11, 0)
+    return dictionary if 0 < dictionary < start else start, values.get(7, 0)
 
 
 def _pages(stream: BinaryIO, start: int, size: int) -> Iterator[int]:
-    """Bytes of each page of a chunk when unpacked."""
+    """Unpacked bytes of each page of a chunk."""
     at = start
     while 0 <= at < start + size:
         unpacked, packed, header = _header(stream, at)
@@ -162,23 +162,23 @@ def _pages(stream: BinaryIO, start: int, size: int) -> Iterator[int]:
 
 
 def _header(stream: BinaryIO, at: int) -> tuple[int, int, int]:
-    """Bytes of a page unpacked, packed, and of its header."""
+    """Unpacked and packed bytes of a page, and the bytes of its header."""
     size = HEADER
     while True:
         stream.seek(at)
-        place = _Compact(stream.read(size))
-        told: dict[int, int] = {}
+        cursor = _Compact(stream.read(size))
+        values: dict[int, int] = {}
         try:
-            for number, kind in place.fields():
+            for number, kind in cursor.fields():
                 if number in (2, 3) and BYTE < kind <= I64:
-                    told[number] = place.whole()
+                    values[number] = cursor.whole()
                 else:
-                    place.skip(kind)
+                    cursor.skip(kind)
         except IndexError:
-            if len(place.content) < size or size >= LARGEST_HEADER:
+            if len(cursor.content) < size or size >= LARGEST_HEADER:
                 raise
             size *= 16
             continue
-        if min(told.get(2, -1), told.get(3, -1)) < 0 or place.at > len(place.content):
+        if min(values.get(2, -1), values.get(3, -1)) < 0 or cursor.at > len(cursor.content):
             raise ValueError("not the header of a page")
-        return told[2], told[3], place.at
+        return values[2], values[3], cursor.at

@@ -1,16 +1,16 @@
-"""RDF: N-Triples and Turtle, by a real parser (pyoxigraph).
+"""Read RDF (N-Triples and Turtle) with the parser pyoxigraph.
 
-What becomes of RDF in a graph of names:
-- An IRI is a name in full, without its angle brackets.
+How RDF becomes a graph of names:
+- An IRI is a name, complete and without its angle brackets.
 - A triple whose object is a literal is dropped and counted; `literals='keep'` makes the literal an entity whose
   name is its spelling in N-Triples: "Paris"@fr, "1"^^<http://www.w3.org/2001/XMLSchema#integer>.
-- rdfs:label and skos:prefLabel with a literal give the subject its label, entity or relation alike. A label without
-  language or in English wins over other languages, then the first in the file. Only `literals='keep'` makes them
-  triples as well.
+- rdfs:label and skos:prefLabel with a literal give the subject, entity or relation, its label. A label without
+  language or in English is preferred to other languages, then the first in the file. Only `literals='keep'` makes them
+  triples too.
 - A blank node is an entity of its file alone: `_:b0` in train.nt is named `_:train.b0`, so that two files never share
-  one. The nameless nodes of Turtle are numbered in order: `_:train.[1]`. `blank_nodes='drop'` leaves out every
-  triple that has one, with a count.
-- A triple as the object of another (RDF 1.2) has no name: it is a problem like a broken line.
+  one. The nameless nodes of Turtle are numbered in order: `_:train.[1]`. `blank_nodes='drop'` drops and counts every
+  triple that has one.
+- A triple as the object of another (RDF 1.2) has no name: it is counted like a broken line.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Statements:
         if kind is ox.Literal:
             self._take_literal(line, subject, predicate, value)
         elif kind is ox.Triple:
-            detail = f"the object of <{predicate.value}> is itself a triple, which has no name"
+            detail = f"the object of <{predicate.value}> is a triple, which cannot be the name of an entity"
             sink.problem(line, "triple as object", detail)
         else:
             sink.add(line, self._name(subject), predicate.value, self._name(value))
@@ -98,7 +98,7 @@ class Statements:
 
 
 def read_ntriples(lines: Iterator[bytes], sink: Sink, scope: str) -> None:
-    """Read N-Triples into `sink`, in blocks of lines; a block with something bad in it is read again line by line."""
+    """Read N-Triples into `sink`, in blocks of lines. A block that fails is read again line by line."""
     ox = _parser()
     statements = Statements(sink, scope, generated=False)
     for block in _blocks(lines):
@@ -132,8 +132,8 @@ def _blocks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def _block_of_quads(ox: Any, block: list[bytes]) -> list[Any] | None:
-    """The statements of a block, or None when its lines must be looked at one by one."""
-    if max(map(len, block)) > file_limits.NAME:  # perhaps too long, and then its line is to be told
+    """The statements of a block, or None if its lines must be read one by one."""
+    if max(map(len, block)) > file_limits.NAME:  # may be too long, and then the report needs the line number
         return None
     text = b"\n".join(block)
     if text.count(QUOTED) or b"\0" in text:
@@ -168,7 +168,7 @@ def _take_line(ox: Any, line: bytes, sink: Sink, statements: Statements) -> None
 
 
 def read_turtle(stream: BinaryIO, sink: Sink, scope: str) -> None:
-    """Read Turtle into `sink`. A syntax error always stops: where the next statement begins cannot be told."""
+    """Read Turtle into `sink`. A syntax error is always raised: the start of the next statement is unknown."""
     ox = _parser()
     statements = Statements(sink, scope, generated=True)
     try:
@@ -177,22 +177,23 @@ def read_turtle(stream: BinaryIO, sink: Sink, scope: str) -> None:
     except SyntaxError as error:
         reason = "bad UTF-8" if "Invalid UTF-8" in str(error) else "broken RDF"
         raise GraphError(
-            f"{sink.file}:{error.lineno}: {reason}: {_complaint(error)}. A broken statement of Turtle cannot be "
-            "skipped safely, with ReadOptions(on_error='skip') neither: mend it, or convert the file to N-Triples."
+            f"{sink.file}:{error.lineno}: {reason}: {_complaint(error)}. Turtle cannot be read beyond a broken "
+            "statement, also with on_error='skip'. Fix the statement, or convert the file to N-Triples."
         ) from error
     except MemoryError as error:
-        raise GraphError(f"{sink.file}: near line {sink.lines}: {_complaint(error)}") from error
+        raise GraphError(f"{sink.file}: near line {sink.lines}: {_complaint(error)}. Shorten or remove it.") from error
 
 
 def _complaint(error: Exception) -> str:
+    """The message of the parser without the position, at most 300 characters."""
     if isinstance(error, MemoryError):
         return f"a term or comment has {too_long(file_limits.STATEMENT)}"
-    said = POSITION.sub("", str(error))
-    return said if len(said) <= 300 else said[:300] + "…"
+    message = POSITION.sub("", str(error))
+    return message if len(message) <= 300 else message[:300] + "…"
 
 
 def blank_scope(stem: str) -> str:
-    """What stands before the blank nodes of a file named `stem`, a part of their names without a dot."""
+    """The prefix of the blank nodes of a file named `stem`, without dots."""
     return re.sub(r"[^\w-]", "_", stem) or "file"
 
 

@@ -1,4 +1,4 @@
-"""How files are to be read, and what was found in them: nothing is dropped without being counted."""
+"""Collect the triples of a file and report on it. Everything that is dropped is counted."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from conjoin.io.read_options import ColumnChoice, ReadOptions
 from conjoin.runtime import file_limits
 
 SAMPLES = 1000
-"""Bad lines that are kept, each with its place and reason; of more only the number is known."""
+"""Bad lines whose line and reason are kept; further ones are only counted."""
 ENOUGH = 10
-"""Facts that a file has at least before its first line can stand out, unless that has words of a header."""
+"""The fewest facts of a file whose first line is checked for being a header (2 if it has a usual name of a column)."""
 LONG_LINE, LONG_NAME = "line too long", "name too long"
 SHOWN_CELLS = 12
-"""Cells of a header that a message repeats."""
-HOW_TO_SKIP = "Mend the line, or skip and count such lines with ReadOptions(on_error='skip') (--on-error skip)."
+"""The most cells of a header in a message."""
+HOW_TO_SKIP = "Fix the line, or skip and count bad lines with ReadOptions(on_error='skip') (--on-error skip)."
 
 
 @dataclass(frozen=True)
 class ReadProblem:
-    """One bad line. `line` counts from 1 (rows in Parquet); None where a parser does not tell it."""
+    """One bad line. `line` counts from 1 (rows in Parquet); None if the parser does not report it."""
 
     file: str
     line: int | None
@@ -31,15 +31,15 @@ class ReadProblem:
     detail: str
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.reason}: {self.detail}"
+        position = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{position}: {self.reason}: {self.detail}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadReport:
-    """What was in one file.
+    """The counts and problems of one file.
 
-    Where every record is one line (TSV, N-Triples, rows of Parquet, CSV without quoted line breaks)
+    If every record is one line (TSV, N-Triples, rows of Parquet, CSV without quoted line breaks):
     lines = triples + blank_lines + comments + (header is not None) + n_problems
             + literals_dropped + label_statements (when literals are dropped) + blank_triples_dropped.
     """
@@ -71,29 +71,29 @@ class ReadReport:
 
     @property
     def read_as(self) -> str:
-        """What the file was taken for."""
+        """The format, delimiter and columns with which the file was read, as a sentence."""
         separator = f", separator {self.separator!r}" if self.separator else ""
         columns = f"; head, relation and tail are the columns {', '.join(map(repr, self.columns))}"
         return f"{self.file}: read as {self.format}{separator}{columns if self.columns else ''}"
 
     def sentences(self) -> tuple[str, ...]:
-        """What a person should know about the file, one sentence each; nothing for a plain clean file."""
-        said: list[str] = []
+        """Notes for the user, one sentence each; empty for a file without peculiarities."""
+        notes: list[str] = []
         if self.header is not None:
-            said.append(f"line 1 read as a header: {header_told(self.header)}")
+            notes.append(f"line 1 read as a header: {_header_text(self.header)}")
         if self.choice:
-            said.append(self.choice)
+            notes.append(self.choice)
         if self.spaced:
-            said.append("a space follows every delimiter: it was read as part of the delimiter, not of the names")
+            notes.append("a space follows every delimiter; it was read as part of the delimiter, not of the names")
         if self.like_a_header is not None:
             names = ", ".join(name if len(name) <= 60 else f"{name[:60]}…" for name in self.like_a_header)
-            said.append(
-                f"its first line ({names}) was read as a fact, but none of its names occurs again: "
-                "if it names the columns, say so with ReadOptions(header=True) (--header)"
+            notes.append(
+                f"the first line ({names}) was read as a fact, but none of its names occurs again. "
+                "If it is a header, set ReadOptions(header=True) (--header)"
             )
         if self.problems:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in self.problems.items())
-            said.append(f"{self.n_problems:,} bad lines skipped ({reasons}); the first: {self.samples[0]}")
+            notes.append(f"{self.n_problems:,} bad lines skipped ({reasons}); the first: {self.samples[0]}")
         counted = (
             (self.blank_lines, "blank lines"),
             (self.multiline_rows, "rows over several lines (quoted line breaks)"),
@@ -103,13 +103,13 @@ class ReadReport:
             (self.blank_nodes, "blank nodes kept as entities of this file only"),
             (self.blank_triples_dropped, "triples with blank nodes dropped"),
         )
-        said.extend(f"{count:,} {what}" for count, what in counted if count)
-        return tuple(f"{self.file}: {sentence}" for sentence in said)
+        notes.extend(f"{count:,} {what}" for count, what in counted if count)
+        return tuple(f"{self.file}: {note}" for note in notes)
 
 
 @dataclass(frozen=True, eq=False)
 class Triples:
-    """Three equally long columns of names, and the labels an RDF file had. `Graph.from_triples` takes it as a table."""
+    """Three equally long columns of names, and the labels of an RDF file. `Graph.from_triples` accepts it."""
 
     heads: list[str]
     relations: list[str]
@@ -128,9 +128,9 @@ class Triples:
 
 
 class Sink:
-    """Where a reader of one file puts what it finds: triples, counts and problems.
+    """Receives the triples, counts and problems from the reader of one file.
 
-    Each distinct name is checked and held once, however often it occurs.
+    Each distinct name is checked and kept once, however often it occurs.
     """
 
     def __init__(self, file: str, file_format: str, options: ReadOptions) -> None:
@@ -153,12 +153,12 @@ class Sink:
         self._label_ranks: dict[str, int] = {}
 
     def add(self, line: int | None, head: str, relation: str, tail: str) -> bool:
-        """Take one triple, or count the problem with its names. Says whether it was taken."""
+        """Add one triple, or count the problem with its names. True if it was added."""
         known = self._names.get
         h, r, t = known(head), known(relation), known(tail)
         if h is None or r is None or t is None:
-            for name, place in ((head, "head"), (relation, "relation"), (tail, "tail")):
-                if not self._admit(line, name, place):
+            for name, role in ((head, "head"), (relation, "relation"), (tail, "tail")):
+                if not self._admit(line, name, role):
                     return False
             h, r, t = self._names[head], self._names[relation], self._names[tail]
         self.triples.heads.append(h)
@@ -167,47 +167,47 @@ class Sink:
         return True
 
     def add_columns(self, columns: Sequence[Any]) -> bool:  # noqa: ARG002
-        """Take three Arrow columns of names at once, one line each. Says whether they were taken; here never."""
+        """Add three Arrow columns of names, one line per row. True if they were added; this class adds only triples."""
         return False
 
     def label(self, name: str, text: str, *, rank: int) -> None:
-        """What a name is called: the lowest rank wins, then the first."""
+        """Set the label of a name: the lowest rank is preferred, then the first."""
         if rank < self._label_ranks.get(name, rank + 1):
             self._label_ranks[name] = rank
             self.triples.labels[name] = text
 
-    def _admit(self, line: int | None, name: str, place: str) -> bool:
+    def _admit(self, line: int | None, name: str, role: str) -> bool:
         if name in self._names:
             return True
         if not name or name.isspace():
-            self.problem(line, "empty name", f"the {place} is empty")
+            self.problem(line, "empty name", f"the {role} is empty")
             return False
         if "\0" in name and self._format != "Parquet":
-            self.problem(line, "NUL byte", f"the {place} {quoted(name)} holds a NUL byte")
+            self.problem(line, "NUL byte", f"the {role} {quoted(name)} contains a NUL byte")
             return False
         if is_long_name(name):
-            self.problem(line, LONG_NAME, f"the {place} {quoted(name)} has {too_long(file_limits.NAME)}")
+            self.problem(line, LONG_NAME, f"the {role} {quoted(name)} has {too_long(file_limits.NAME)}")
             return False
         self._names[name] = name
         return True
 
     def problem(self, line: int | None, reason: str, detail: str) -> None:
-        """Count a bad line, or raise when the reader is to stop at the first."""
-        found = ReadProblem(self.file, line, reason, detail)
+        """Count a bad line, or raise GraphError if `on_error` is 'stop'."""
+        problem = ReadProblem(self.file, line, reason, detail)
         if self.options.on_error == "stop":
-            encoding = "Save the whole file as UTF-8 where it was written otherwise. " if reason == "bad UTF-8" else ""
-            raise GraphError(f"{found}. {encoding}{HOW_TO_SKIP}")
+            encoding = "If the file has another encoding, save it as UTF-8. " if reason == "bad UTF-8" else ""
+            raise GraphError(f"{problem}. {encoding}{HOW_TO_SKIP}")
         self._problems[reason] += 1
         if len(self._samples) < SAMPLES:
-            self._samples.append(found)
+            self._samples.append(problem)
 
     @property
     def may_lack_a_header(self) -> bool:
-        """Is this a table whose first line was read as a fact without anyone having said so?"""
+        """Is this a table without a header, although the options leave open whether it has one?"""
         return self._format in ("TSV", "CSV") and self.options.header is None and self.header is None
 
     def _like_a_header(self) -> tuple[str, ...] | None:
-        """The first fact of a table, where its names occur in no other."""
+        """The first fact of a table if its names do not occur in any other fact."""
         if not self.may_lack_a_header or len(self.triples) < self.enough:
             return None
         h, r, t = first = next(iter(self.triples))
@@ -241,16 +241,16 @@ class Sink:
 
 
 def is_long_name(name: str) -> bool:
-    """Has a name or label more bytes of UTF-8 than are read?"""
+    """Does a name or label have more than `file_limits.NAME` bytes in UTF-8?"""
     return 4 * len(name) > file_limits.NAME < len(name.encode("utf-8", "surrogatepass"))
 
 
 def too_long(limit: int) -> str:
-    """What is wrong with a line or name beyond its limit."""
-    return f"more than the {limit:,} bytes that are read"
+    """How a message describes a line or name beyond its limit."""
+    return f"more than {limit:,} bytes"
 
 
-def header_told(cells: Sequence[str], *, limit: int = 60) -> str:
-    """The first cells of a line, none of them too long, for a message."""
-    told = [cell if len(cell) <= limit else f"{cell[:limit]}…" for cell in cells[:SHOWN_CELLS]]
-    return ", ".join(told) + (", …" if len(cells) > SHOWN_CELLS else "")
+def _header_text(cells: Sequence[str], *, limit: int = 60) -> str:
+    """The first cells of a line, shortened to `limit` characters each, for a message."""
+    shown = [cell if len(cell) <= limit else f"{cell[:limit]}…" for cell in cells[:SHOWN_CELLS]]
+    return ", ".join(shown) + (", …" if len(cells) > SHOWN_CELLS else "")

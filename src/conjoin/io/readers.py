@@ -1,10 +1,10 @@
-"""From files to names: TSV, CSV, Parquet, N-Triples and Turtle, each also packed with gzip.
+"""Read triples of names from TSV, CSV, Parquet, N-Triples and Turtle files, each also compressed with gzip.
 
     triples, report = read_triples("facts.tsv.gz", ReadOptions(on_error="skip"))
 
-A line ends with a line feed (a carriage return before it is not part of the line); text is UTF-8, a byte-order mark
-is taken off. Bad lines are those with a wrong number of columns, empty or blank names, NUL bytes, bytes that are not
-UTF-8, or broken RDF. Duplicates are kept. The policy for RDF is that of `conjoin.io.rdf`.
+A line ends with a line feed (a carriage return before it is not part of the line). Text is UTF-8; a byte-order mark is
+removed. A line is bad if it has a wrong number of columns, an empty or blank name, a NUL byte, invalid UTF-8 or broken
+RDF. Duplicates are kept. `conjoin.io.rdf` describes how RDF is read.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ PLAIN = ReadOptions()
 def read_triples(
     path: AnyPath, options: ReadOptions = PLAIN, *, scope: str | None = None, may_be_empty: bool = False
 ) -> tuple[Triples, ReadReport]:
-    """The triples of one file and the report on it. The suffix says which format it has.
+    """The triples of one file and the report on it. The suffix determines the format.
 
-    `scope` keeps the blank nodes of several files apart: by default the file's name without suffixes.
-    A file without any triple is an error, unless it `may_be_empty`.
+    `scope` is the prefix of blank nodes, by default the file's name without suffixes. A file without any triple is an
+    error unless `may_be_empty`.
     """
     sink = Sink(os.fspath(path), format_of(path), options)
     return sink.triples, _fill(path, sink, scope=scope, may_be_empty=may_be_empty)
 
 
 class LocatedFact(NamedTuple):
-    """A fact and its line, which counts from 1; None where a parser does not tell it."""
+    """A fact and its line, counted from 1; None if the parser does not report it."""
 
     line: int | None
     fact: tuple[str, str, str]
@@ -48,22 +48,22 @@ class LocatedFact(NamedTuple):
 
 def read_located(path: AnyPath, options: ReadOptions = PLAIN) -> tuple[list[LocatedFact], ReadReport]:
     """The triples of one file, each with its line, and the report on it."""
-    sink = _PlacedSink(os.fspath(path), format_of(path), options)
+    sink = _LocatingSink(os.fspath(path), format_of(path), options)
     report = _fill(path, sink, scope=None, may_be_empty=False)
-    return list(map(LocatedFact, sink.places, sink.triples)), report
+    return list(map(LocatedFact, sink.line_numbers, sink.triples)), report
 
 
-class _PlacedSink(Sink):
-    """A sink that remembers where each triple stood."""
+class _LocatingSink(Sink):
+    """A sink that keeps the line number of each triple."""
 
     def __init__(self, file: str, file_format: str, options: ReadOptions) -> None:
         super().__init__(file, file_format, options)
-        self.places: list[int | None] = []
+        self.line_numbers: list[int | None] = []
 
     def add(self, line: int | None, head: str, relation: str, tail: str) -> bool:
-        taken = super().add(line, head, relation, tail)
-        self.places += [line] * taken
-        return taken
+        added = super().add(line, head, relation, tail)
+        self.line_numbers += [line] * added
+        return added
 
 
 def _fill(path: AnyPath, sink: Sink, *, scope: str | None, may_be_empty: bool) -> ReadReport:
@@ -73,12 +73,10 @@ def _fill(path: AnyPath, sink: Sink, *, scope: str | None, may_be_empty: bool) -
         read_parquet(path, sink)
     else:
         with opened(path) as stream:
-            if file_format == "Turtle":
-                read_turtle(stream, sink, scope)
+            if read_whole_stream(file_format, stream, sink, scope):
+                pass
             elif file_format == "N-Triples":
                 read_ntriples(blocks_of_statements(stream, sink.file), sink, scope)
-            elif file_format not in FORMATS.values():
-                read_added(file_format, stream, sink)
             else:
                 read_text_table(text_lines(stream, sink.file), file_format, sink)
     report = sink.report()
@@ -87,8 +85,19 @@ def _fill(path: AnyPath, sink: Sink, *, scope: str | None, may_be_empty: bool) -
     return report
 
 
-def read_added(name: str, stream: BinaryIO, sink: Sink) -> None:
-    """Let another package's reader, a function of the unpacked bytes and the sink, read a file."""
+def read_whole_stream(file_format: str, stream: BinaryIO, sink: Sink, scope: str) -> bool:
+    """Read a format whose parser takes the whole stream (Turtle, a plugin's format). False for a format by lines."""
+    if file_format == "Turtle":
+        read_turtle(stream, sink, scope)
+    elif file_format not in FORMATS.values():
+        read_plugin_format(file_format, stream, sink)
+    else:
+        return False
+    return True
+
+
+def read_plugin_format(name: str, stream: BinaryIO, sink: Sink) -> None:
+    """Read a file with the reader of a plugin, a function of the unpacked bytes and the sink."""
     read = plugins.load_plugin("reader", name)
     try:
         read(stream, sink)
@@ -99,8 +108,8 @@ def read_added(name: str, stream: BinaryIO, sink: Sink) -> None:
 
 
 def nothing(report: ReadReport) -> str:
-    """Why a file gave no triple."""
+    """The message about a file without triples."""
     if not report.lines:
         return f"{report.file}: the file is empty"
-    found = "; ".join(sentence.removeprefix(f"{report.file}: ") for sentence in report.sentences())
-    return f"{report.file}: no triples in {report.lines:,} lines" + (f": {found}" if found else "")
+    notes = "; ".join(sentence.removeprefix(f"{report.file}: ") for sentence in report.sentences())
+    return f"{report.file}: there are no triples in {report.lines:,} lines" + (f": {notes}" if notes else "")

@@ -1,4 +1,4 @@
-"""Processes that work for this one and import nothing of the script that runs: it needs no `__name__` guard."""
+"""Spawn worker processes that do not import the running script, which therefore needs no `__name__` guard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 
 
 class _Worker(SpawnProcess):
-    """A spawned process runs the file of the main module once more, so that one is out of sight while it starts."""
+    """A spawned process runs the file of the main module again, so the main module is hidden while it starts."""
 
     def start(self) -> None:
         main = sys.modules["__main__"]
@@ -21,6 +21,6 @@ class _Worker(SpawnProcess):
 
 
 class SpawnWithoutMain(SpawnContext):
-    """How a pool starts such processes. What they are asked to do has to be in a module that can be imported."""
+    """The multiprocessing context of such processes. Their functions must be in importable modules."""
 
     Process: ClassVar[type[SpawnProcess]] = _Worker

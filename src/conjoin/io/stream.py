@@ -1,7 +1,7 @@
-"""From files to names without holding a file: batches of Arrow columns, handed on as they are read.
+"""Read files of any size in bounded memory: batches of Arrow columns are passed on as they are read.
 
-The rules are those of `conjoin.io.readers`, line for line. A block of plain lines is parsed at once; a block
-with anything unusual in it goes through the ordinary reader, which tells the place and the reason of every bad line.
+The rules are the same as in `conjoin.io.readers`, line for line. A block of plain lines is parsed at once. A block with
+anything unusual goes through the ordinary reader, which reports the line and the reason of every bad line.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ import numpy as np
 from conjoin.errors import GraphError, ProcessLost
 from conjoin.graph.column_roles import PLACES
 from conjoin.io.delimited import ColumnLayout, first_lines, is_spaced, read_text_table
-from conjoin.io.formats import FORMATS, AnyPath, blocks_of_lines, blocks_of_statements, format_of, may_have_long, opened
+from conjoin.io.formats import AnyPath, blocks_of_lines, blocks_of_statements, format_of, may_have_long, opened
 from conjoin.io.parquet import read_parquet
-from conjoin.io.rdf import blank_scope, read_ntriples, read_turtle
+from conjoin.io.rdf import blank_scope, read_ntriples
 from conjoin.io.read_options import ReadOptions
 from conjoin.io.read_report import SAMPLES, ReadReport, Sink, Triples
-from conjoin.io.readers import read_added
+from conjoin.io.readers import read_whole_stream
 from conjoin.runtime import file_limits
 from conjoin.runtime.progress import Track, silent
 
 BLOCK_BYTES = 8 << 20
 FLUSH_TRIPLES = 200_000
 BATCH_TRIPLES, BATCH_BYTES = 1 << 16, 32 << 20
-"""Columns are handed on once they have so many rows, or so many bytes."""
-# First bytes of the characters that count as white space; only names that begin so can be blank.
+"""Columns are passed on as soon as they have this number of rows or bytes."""
+# First bytes of the characters that count as white space; only names that begin with one can be blank.
 BLANK_STARTS = np.isin(np.arange(256), [*range(9, 14), *range(28, 33), 0xC2, 0xE1, 0xE2, 0xE3])
 COUNTS = (
     "lines",
@@ -52,16 +52,16 @@ LabelRow = tuple[str, str, int]
 
 
 class StreamSink(Sink):
-    """A sink that hands batches (head, relation, tail) to `take` and forgets them; labels pile up in `labelled`."""
+    """A sink that passes batches (head, relation, tail) to `take` and drops them; `labelled` collects the labels."""
 
     def __init__(self, file: str, file_format: str, options: ReadOptions, take: Take) -> None:
         super().__init__(file, file_format, options)
         self._take, self.taken = take, 0
         self._columns: list[list[Any]] = []
-        self._waiting = [0, 0]
+        self._pending = [0, 0]  # rows and bytes of _columns
         self.labelled: list[LabelRow] = []
         self._first: tuple[str, str, str] | None = None
-        self._often = [0, 0, 0]
+        self._occurrences = [0, 0, 0]
 
     def add(self, line: int | None, head: str, relation: str, tail: str) -> bool:
         added = super().add(line, head, relation, tail)
@@ -70,7 +70,7 @@ class StreamSink(Sink):
         return added
 
     def add_columns(self, columns: Sequence[Any]) -> bool:
-        """Take columns of text as they are, unless a name in them might be refused."""
+        """Add columns of strings unchanged. False if a name in them could be bad."""
         plain = [_plain(column) for column in columns]
         if not all(column is not None and _sound(column) for column in plain):
             return False
@@ -78,9 +78,9 @@ class StreamSink(Sink):
             self.flush()
         self.lines += len(plain[0])
         self._columns.append(plain)
-        self._waiting[0] += len(plain[0])
-        self._waiting[1] += sum(column.nbytes for column in plain)
-        if self._waiting[0] >= BATCH_TRIPLES or self._waiting[1] >= BATCH_BYTES:
+        self._pending[0] += len(plain[0])
+        self._pending[1] += sum(column.nbytes for column in plain)
+        if self._pending[0] >= BATCH_TRIPLES or self._pending[1] >= BATCH_BYTES:
             self.flush()
         return True
 
@@ -88,22 +88,25 @@ class StreamSink(Sink):
         self.labelled.append((name, text, rank))
 
     def flush(self) -> None:
-        """Hand on the columns that wait, and the triples that were added one by one."""
+        """Pass on the pending columns, and the triples that were added one by one."""
         import pyarrow as pa
 
         if self._columns:
-            together, self._columns, self._waiting = self._columns, [], [0, 0]
-            self.hand_on([pa.concat_arrays(parts) for parts in zip(*together, strict=True)])
+            pending, self._columns, self._pending = self._columns, [], [0, 0]
+            self.pass_on([pa.concat_arrays(parts) for parts in zip(*pending, strict=True)])
         if not len(self.triples):
             return
-        found, self.triples, self._names = self.triples, Triples([], [], []), {}
+        triples, self.triples, self._names = self.triples, Triples([], [], []), {}
         try:
-            columns = [pa.array(names, pa.string()) for names in (found.heads, found.relations, found.tails)]
+            columns = [pa.array(names, pa.string()) for names in (triples.heads, triples.relations, triples.tails)]
         except UnicodeEncodeError as error:
-            raise GraphError(f"{error.object!r} is not valid Unicode and cannot be stored: rename it") from error
-        self.hand_on(columns)
+            raise GraphError(
+                f"The name {error.object!r} is not valid Unicode and cannot be stored. Rename it."
+            ) from error
+        self.pass_on(columns)
 
-    def hand_on(self, columns: Sequence[Any]) -> None:
+    def pass_on(self, columns: Sequence[Any]) -> None:
+        """Pass three Arrow columns (n,) to `take`."""
         import pyarrow as pa
 
         batch = pa.RecordBatch.from_arrays(list(columns), names=list(PLACES))
@@ -113,26 +116,26 @@ class StreamSink(Sink):
         self._take(batch)
 
     def _compare_with_first(self, columns: Sequence[Any]) -> None:
-        """Count how often each name of the first fact occurs, until one is known to occur again."""
+        """Count the occurrences of each name of the first fact, until one of them occurs again."""
         import pyarrow.compute as pc
 
         self._first = h, r, t = self._first or tuple(column[0].as_py() for column in columns)
-        if max(self._often) > 1:
+        if max(self._occurrences) > 1:
             return
         heads, relations, tails = columns
-        for place, name, where in ((0, h, (heads, tails)), (1, r, (relations,)), (2, t, (heads, tails))):
-            self._often[place] += sum(pc.sum(pc.equal(column, name)).as_py() for column in where)
+        for i, name, where in ((0, h, (heads, tails)), (1, r, (relations,)), (2, t, (heads, tails))):
+            self._occurrences[i] += sum(pc.sum(pc.equal(column, name)).as_py() for column in where)
 
     def _like_a_header(self) -> tuple[str, ...] | None:
-        return self._first if self.taken >= self.enough and self._often == [1, 1, 1] else None
+        return self._first if self.taken >= self.enough and self._occurrences == [1, 1, 1] else None
 
     def report(self) -> ReadReport:
         return replace(super().report(), triples=self.taken)
 
     def merge(self, part: _Part) -> None:
-        """Take over what another sink found in a later block of the file."""
+        """Add the results of a later block of the file."""
         if part.columns:
-            self.hand_on(part.columns)
+            self.pass_on(part.columns)
         for name, count in zip(COUNTS, part.counts, strict=True):
             setattr(self, name, getattr(self, name) + count)
         self._problems.update(part.problems)
@@ -142,7 +145,7 @@ class StreamSink(Sink):
 
 @dataclass(frozen=True)
 class _Part:
-    """What a block of N-Triples holds, in a form that travels between processes."""
+    """The content of a block of N-Triples, in a form that can be sent between processes."""
 
     columns: list[Any]
     counts: tuple[int, ...]
@@ -161,7 +164,7 @@ def stream_triples(
     threads: int = 1,
     track: Track = silent,
 ) -> ReadReport:
-    """Hand every triple of a file to `take`, in batches, and say what was found.
+    """Pass every triple of a file to `take`, in batches, and return the report.
 
     Labels of RDF go to `take_labels` as (name, text, rank), in the order of the file.
     """
@@ -178,11 +181,7 @@ def stream_triples(
         read_parquet(path, sink)
     else:
         with opened(path) as stream:
-            if file_format == "Turtle":
-                read_turtle(stream, sink, scope)
-            elif file_format not in FORMATS.values():
-                read_added(file_format, stream, sink)
-            else:
+            if not read_whole_stream(file_format, stream, sink, scope):
                 if file_format == "N-Triples":
                     pieces = blocks_of_statements(stream, sink.file, size=BLOCK_BYTES)
                 else:
@@ -200,7 +199,7 @@ def stream_triples(
 
 
 def _expected_blocks(path: AnyPath) -> int | None:
-    """How many blocks the file has; None where it is packed."""
+    """The number of blocks of the file; None if it is compressed."""
     if os.fspath(path).lower().endswith(".gz"):
         return None
     return max(1, -(-os.stat(path).st_size // BLOCK_BYTES))  # noqa: PTH116
@@ -216,14 +215,14 @@ def _read_text(blocks: Iterator[bytes], file_format: str, sink: StreamSink, thre
     for block in blocks:
         rest = io.BytesIO(block)
         if file_format == "CSV" and b'"' in block:
-            # A quoted cell may run over line ends and so over blocks: from here on there are only lines.
+            # A quoted cell may contain line ends and cross blocks, so the rest of the file is read line by line.
             later = chain.from_iterable(map(io.BytesIO, blocks))
             read_text_table(chain(rest, later), file_format, sink, layout)
             return
         while not layout.width and (line := rest.readline()):
             read_text_table(iter([line]), file_format, sink, layout)
-        place = rest.tell()
-        columns = _parsed(block, place, delimiter, layout, threads) if layout.width else None
+        start = rest.tell()
+        columns = _parsed(block, start, delimiter, layout, threads) if layout.width else None
         if columns is not None and sink.spaced:
             columns = [pc.utf8_ltrim(column, characters=" ") for column in columns]
         if columns is None or not sink.add_columns(columns):
@@ -231,20 +230,20 @@ def _read_text(blocks: Iterator[bytes], file_format: str, sink: StreamSink, thre
 
 
 def _look_ahead(blocks: Iterator[bytes], delimiter: str, sink: StreamSink) -> Iterator[bytes]:
-    """All blocks, once the first lines have told whether a space follows every delimiter."""
-    begun: list[bytes] = []
+    """All blocks, after setting `sink.spaced` from the first lines."""
+    first_blocks: list[bytes] = []
 
     def lines() -> Iterator[bytes]:
         for block in blocks:
-            begun.append(block)
+            first_blocks.append(block)
             yield from io.BytesIO(block)
 
     sink.spaced = is_spaced(first_lines(lines()), delimiter, sink.options)
-    return chain(begun, blocks)
+    return chain(first_blocks, blocks)
 
 
 def _parsed(block: bytes, start: int, delimiter: str, layout: ColumnLayout, threads: int) -> list[Any] | None:
-    """Three columns of the lines from `start` on, or None when these must be looked at one by one."""
+    """Three columns of the lines from `start` on, or None if the lines must be read one by one."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -277,7 +276,7 @@ def _parsed(block: bytes, start: int, delimiter: str, layout: ColumnLayout, thre
 
 
 def _plain(column: Any) -> Any:
-    """A column as one array of text without nulls, or None."""
+    """A column as one array of strings without nulls, or None."""
     import pyarrow as pa
     from pyarrow import types
 
@@ -291,7 +290,7 @@ def _plain(column: Any) -> Any:
 
 
 def _sound(column: Any) -> bool:
-    """Is every name valid text with something in it, and not too long?"""
+    """Is every name valid, not blank and not too long?"""
     import pyarrow as pa
 
     _, offsets, content = column.buffers()
@@ -314,7 +313,7 @@ def _sound(column: Any) -> bool:
 
 
 def _ntriples_parts(blocks: Iterator[bytes], sink: StreamSink, scope: str, threads: int) -> Iterator[_Part]:
-    """The parts of all blocks in order, parsed in so many processes."""
+    """The parts of all blocks in order, parsed in `threads` processes (1: in this process)."""
 
     def tasks() -> Iterator[tuple[bytes, int]]:
         line = 0
@@ -329,22 +328,22 @@ def _ntriples_parts(blocks: Iterator[bytes], sink: StreamSink, scope: str, threa
     from conjoin.io.spawn_pool import SpawnWithoutMain
 
     with ProcessPoolExecutor(threads, mp_context=SpawnWithoutMain()) as workers:
-        waiting: deque[Future[_Part]] = deque()
+        futures: deque[Future[_Part]] = deque()
         try:
             for block, line in tasks():
-                waiting.append(workers.submit(_ntriples_part, block, line, *fixed))
-                if len(waiting) > 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+                futures.append(workers.submit(_ntriples_part, block, line, *fixed))
+                if len(futures) > 2 * threads:
+                    yield futures.popleft().result()
+            while futures:
+                yield futures.popleft().result()
         except BrokenProcessPool as error:
             raise ProcessLost(
-                f"{sink.file}: a process that parsed it was killed, perhaps for want of memory: "
-                "take fewer, or threads=1 (--threads 1), which needs no other process"
+                f"{sink.file}: a process that parsed the file was killed, perhaps because memory ran out. "
+                "Use fewer processes, or parse in this one with threads=1 (--threads 1)."
             ) from error
         finally:
-            for each in waiting:
-                each.cancel()
+            for future in futures:
+                future.cancel()
 
 
 def _ntriples_part(block: bytes, line: int, file: str, options: ReadOptions, scope: str) -> _Part:

@@ -1,7 +1,7 @@
-"""The bytes of a Turtle file on their way to its parser: lines counted, long terms and deep nesting refused.
+"""Pass the bytes of a Turtle file to its parser: count lines, refuse long terms and deep nesting.
 
-The parser needs half a kilobyte for every bracket that is open, and a packed file of some kilobytes can open a hundred
-million. So brackets are counted before the parser sees them, outside of texts, IRIs and comments.
+The parser needs half a kilobyte for every open bracket, and a compressed file of some kilobytes can open a hundred
+million. Therefore brackets outside of strings, IRIs and comments are counted before the parser sees them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conjoin.io.read_report import Sink, too_long
 from conjoin.runtime import file_limits
 
 PIECE = 1 << 16
-"""Bytes that are looked at together."""
+"""Bytes of one read."""
 LONG = rb'"""(?:[^"\\]++|\\.|"{1,2}(?!"))*+'
 SHORT = rb'"(?!")(?:[^"\\\r\n]++|\\.)*+'
 IRI = rb'<[^<>"\s{}|^`]*+'
@@ -24,25 +24,25 @@ COMMENT = rb"#[^\r\n]*+"
 
 
 def _either(*kinds: bytes) -> bytes:
-    """One of these; those with double quotes also with single ones."""
+    """A pattern that matches any of `kinds`; a kind with double quotes also matches with single quotes."""
     return b"|".join(dict.fromkeys(each for kind in kinds for each in (kind, kind.replace(b'"', b"'"))))
 
 
 TEXT = _either(LONG + b'"""', SHORT + b'"', b'""(?=[^"])')
 WHOLE = b"|".join([TEXT, IRI + b">", COMMENT + rb"[\r\n]", rb"\\."])
-"""A text in quotes, an IRI, a comment, or an escaped character of a short name: brackets in them open nothing."""
+"""A quoted string, an IRI, a comment, or an escaped character of a short name: brackets in them do not count."""
 TOKEN = re.compile(WHOLE, re.DOTALL)
 TOKENS = re.compile(rb"(?:[^\"'<#\\]++|" + WHOLE + rb'|<(?=[<"\s{}|^`]))*+', re.DOTALL)
 BEGUN = re.compile(
     _either(LONG + rb'(?:"{1,2}|\\)?', SHORT + rb"\\?", rb'""') + b"|" + b"|".join([IRI, COMMENT, rb"\\"]), re.DOTALL
 )
-"""A token whose end is not there yet."""
+"""A token that is not complete yet."""
 SLICE = 1 << 12
 NESTING = (((b"[", b"("), (b"]", b")"), file_limits.BRACKETS), ((b"<<",), (b">>",), file_limits.QUOTED))
 
 
 class TurtleBytes(io.RawIOBase):
-    """What the parser reads: the file without its byte-order mark."""
+    """The stream for the parser: the file without its byte-order mark."""
 
     def __init__(self, stream: BinaryIO, sink: Sink) -> None:
         self._stream, self._sink = stream, sink
@@ -67,7 +67,7 @@ class TurtleBytes(io.RawIOBase):
         return part
 
     def _next(self) -> bytes:
-        """The next piece of the file up to a token that goes on behind it; nothing at the end of the file."""
+        """The next piece of the file, without an incomplete token at its end; empty at the end of the file."""
         while True:
             piece = self._stream.read(max(PIECE, len(self._rest)))
             if not self._begun:
@@ -79,20 +79,20 @@ class TurtleBytes(io.RawIOBase):
             end = TOKENS.match(text).end()  # type: ignore[union-attr]
             self._rest = text[end:]
             if self._rest and not BEGUN.fullmatch(self._rest):
-                # The parser is about to refuse this. What it should let pass all the same is not read far.
+                # The parser will probably refuse these bytes. The limit below also holds if it does not.
                 self._unsure += len(self._rest)
                 end, self._rest = len(text), b""
             if max(len(self._rest), self._unsure) > file_limits.STATEMENT:
                 raise GraphError(
                     f"{self._sink.file}: near line {self._sink.lines + 1}: a term or comment has "
-                    f"{too_long(file_limits.STATEMENT)}. Shorten it, or leave it out"
+                    f"{too_long(file_limits.STATEMENT)}. Shorten or remove it."
                 )
             if end:
                 self._count(text[:end])
                 return text[:end]
 
     def _count(self, text: bytes) -> None:
-        """Add up what is open after each slice of a text; in between it can be no deeper than a slice is long."""
+        """Count the open brackets after each slice of a text; within a slice the depth grows by its length at most."""
         if not any(sign in text for opening, closing, _ in NESTING for sign in (*opening, *closing)):
             return
         bare = TOKEN.sub(b"", text)
@@ -101,8 +101,8 @@ class TurtleBytes(io.RawIOBase):
             for kind, (opening, closing, deepest) in enumerate(NESTING):
                 self._depths[kind] += sum(map(part.count, opening)) - sum(map(part.count, closing))
                 if self._depths[kind] > deepest:
-                    place = f"{self._sink.file}: near line {self._sink.lines + 1}"
+                    position = f"{self._sink.file}: near line {self._sink.lines + 1}"
                     raise GraphError(
-                        f"{place}: {opening[0].decode()} is nested more than {deepest:,} deep. "
-                        "Write fewer levels, or convert the file to N-Triples"
+                        f"{position}: {opening[0].decode()} is nested more than {deepest:,} levels deep. "
+                        "Use fewer levels, or convert the file to N-Triples."
                     )

@@ -25,7 +25,7 @@ FILES = (*(f"{split}{suffix}" for split in SPLITS for suffix in (".txt", ".parqu
 
 @dataclass(frozen=True)
 class WrittenSplit:
-    """The files of a stored split, and what a person should know about them."""
+    """The files of a stored split, and notes for the user."""
 
     folder: Path
     files: tuple[Path, ...]
@@ -35,10 +35,9 @@ class WrittenSplit:
 def write_split(graph: Graph, folder: AnyPath, *, overwrite: bool = False) -> WrittenSplit:
     """Store the splits as tab-separated train.txt, valid.txt and test.txt, and labels in entity_labels.tsv.
 
-    Names that such lines cannot hold turn the files into train.parquet and so on. A new folder appears complete or
-    not at all. In a folder that exists, the old split goes first and train arrives last: a process that is killed then
-    leaves a folder without train, never a mixture of two splits; an error brings the old split back. Other files in it
-    are left alone.
+    If a name contains a tab or a line end, the files are train.parquet and so on. A new folder appears complete or not
+    at all. In an existing folder the old split is removed first and train is written last: a killed process leaves a
+    folder without train, never a mixture of two splits. An error restores the old split. Other files are not touched.
 
     >>> graph = Graph.from_triples([("a", "r", "b")], [("b", "r", "a")], [("a", "s", "a")])
     >>> [file.name for file in write_split(graph, "my-graph").files]
@@ -59,22 +58,22 @@ def write_split(graph: Graph, folder: AnyPath, *, overwrite: bool = False) -> Wr
             else:
                 swap(stage, target)
     except OSError as error:
-        aside = f". Files of the earlier split are in {stage / EARLIER}" if isinstance(error, _PutAside) else ""
-        raise GraphError(f"{folder}: the split cannot be stored: {error.strerror or error}{aside}") from error
+        aside = f". The files of the earlier split are in {stage / EARLIER}" if isinstance(error, _NotRestored) else ""
+        raise GraphError(f"The split cannot be stored in {folder}: {error.strerror or error}{aside}") from error
     finally:
         if not aside:
             shutil.rmtree(stage, ignore_errors=True)
     return WrittenSplit(target, tuple(target / name for name in names), tuple(notes))
 
 
-class _PutAside(OSError):
-    """The earlier files could not be put back."""
+class _NotRestored(OSError):
+    """The earlier files could not be restored."""
 
 
 def _exchange(stage: Path, target: Path, names: list[str]) -> None:
-    """Take the earlier files out of a folder, train first, and put new ones in, train last; on an error, turn back.
+    """Move the earlier files out of a folder, train first, and the new ones in, train last; undo this on an error.
 
-    Raises _PutAside where that fails too: the earlier files stay in the folder EARLIER of `stage`.
+    Raises _NotRestored if undoing fails: the earlier files stay in the folder EARLIER of `stage`.
     """
     earlier = stage / EARLIER
     earlier.mkdir()
@@ -94,27 +93,30 @@ def _exchange(stage: Path, target: Path, names: list[str]) -> None:
                 if (earlier / name).exists():
                     (earlier / name).rename(target / name)
         except OSError as error:
-            raise _PutAside(error.errno, error.strerror) from error
+            raise _NotRestored(error.errno, error.strerror) from error
         raise
 
 
 def _refuse_conflicts(target: Path, *, overwrite: bool) -> None:
-    """Never put a split where something else would be lost, or read instead of it or beside it."""
+    """Raise UsageError if writing would replace other files, or if another file would hide the new split."""
     if target.exists() and not target.is_dir():
-        raise UsageError(f"{target} is a file: name a folder for the split")
+        raise UsageError(f"{target} is a file. Name a folder for the split.")
     present = sorted(target.iterdir()) if target.is_dir() else []
     if present and not overwrite:
-        raise UsageError(f"the folder {target} is not empty: choose another one, or overwrite=True (--overwrite)")
-    read = {STORED.removesuffix(".json"), *(Path(name).stem for name in LABELS), *chain(*SPLIT_NAMES.values())}
+        raise UsageError(
+            f"The folder {target} is not empty. "
+            "Choose another one, or replace the split in it with overwrite=True (--overwrite)."
+        )
+    stems = {STORED.removesuffix(".json"), *(Path(name).stem for name in LABELS), *chain(*SPLIT_NAMES.values())}
     for file in present:
-        if file.name not in FILES and split_name(file)[0].lower() in read:
-            raise UsageError(f"{file} would be read instead of the new split, or with it: move it away")
+        if file.name not in FILES and split_name(file)[0].lower() in stems:
+            raise UsageError(f"{file} would be read together with the new split, or instead of it. Move it elsewhere.")
 
 
 def _write_files(graph: Graph, stage: Path) -> tuple[list[str], list[str]]:
-    """Write all files into an empty folder: their names, train first, and the notes."""
+    """Write all files into an empty folder. Returns their names, train first, and notes."""
     reason = _why_not_lines(graph)
-    names, notes = [], [f"stored as Parquet: {reason}"] if reason else []
+    names, notes = [], [f"stored as Parquet because {reason}"] if reason else []
     for split in SPLITS:
         heads, relations, tails = graph.triples(split).T.tolist()
         columns = {
@@ -125,33 +127,34 @@ def _write_files(graph: Graph, stage: Path) -> tuple[list[str], list[str]]:
         names.append(f"{split}.parquet" if reason else f"{split}.txt")
         _write_columns(stage / names[-1], columns)
     for file, vocabulary in zip(LABELS, (graph.entities, graph.relations), strict=True):
-        spoken = zip(vocabulary.names, vocabulary.labels, strict=False)
-        labels = {name: BREAKS.sub(" ", label) for name, label in spoken if label.strip()}
-        kept = {name: label for name, label in labels.items() if not BREAKS.search(name)}
-        if len(kept) < len(labels):
-            notes.append(f"{file} lacks {len(labels) - len(kept)} labels, of names that a line cannot hold")
-        if kept:
+        pairs = zip(vocabulary.names, vocabulary.labels, strict=False)
+        labels = {name: BREAKS.sub(" ", label) for name, label in pairs if label.strip()}
+        writable = {name: label for name, label in labels.items() if not BREAKS.search(name)}
+        if len(writable) < len(labels):
+            n_missing = len(labels) - len(writable)
+            notes.append(f"{file} lacks {n_missing} labels, because their names contain a tab or a line end")
+        if writable:
             names.append(file)
-            _write_columns(stage / file, {"name": list(kept), "label": list(kept.values())})
+            _write_columns(stage / file, {"name": list(writable), "label": list(writable.values())})
     return names, notes
 
 
 def _why_not_lines(graph: Graph) -> str:
-    """Why tab-separated lines would not read back as the same triples; nothing when they would."""
+    """Why tab-separated lines would not read back as the same triples; empty if they would."""
     for vocabulary in (graph.entities, graph.relations):
         for name in vocabulary.names:
             if BREAKS.search(name):
-                return f"the {vocabulary.kind} {name!r} would break a tab-separated line"
+                return f"the {vocabulary.kind} name {name!r} contains a tab, a line end or a similar character"
     for split in SPLITS:
         for triple in graph.triples(split)[:1].tolist():
             cells = graph.names(*triple)
             if is_header(cells):
-                return f"the first triple of {split} {cells} would be taken for a header"
+                return f"the first triple of {split} {cells} would be read as a header"
     return ""
 
 
 def _write_columns(file: Path, columns: dict[str, list[str]]) -> None:
-    """Equally long columns of names as Parquet, or as tab-separated lines without a header."""
+    """Write equally long columns of names as Parquet, or as tab-separated lines without a header."""
     try:
         with file.open("wb") as stream:
             if file.suffix == ".parquet":
@@ -165,4 +168,4 @@ def _write_columns(file: Path, columns: dict[str, list[str]]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
     except UnicodeEncodeError as error:
-        raise GraphError(f"{error.object!r} is not valid Unicode and cannot be stored: rename it") from error
+        raise GraphError(f"The name {error.object!r} is not valid Unicode and cannot be stored. Rename it.") from error

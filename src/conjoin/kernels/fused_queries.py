@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from conjoin.forms.base import Form
 from conjoin.forms.complex import ComplEx
 from conjoin.forms.five_star import FiveStar
 from conjoin.forms.pair import Pair
+from conjoin.forms.tied import TiedForm
 from conjoin.kernels import query_kernels
 from conjoin.kernels.fused_table import FusedTable, block
 
@@ -16,8 +16,8 @@ QUOTIENTS = {"phase": query_kernels.PHASE, "aligned": query_kernels.ALIGNED, "mo
 BLOCK = 256
 
 
-def constants(form: Form, rank: int) -> dict[str, object]:
-    """What the kernels of formulas.py are compiled for."""
+def constants(form: TiedForm, rank: int) -> dict[str, object]:
+    """The constants that the kernels of query_kernels.py are compiled with."""
     unit = form.slot_width(rank)
     published = isinstance(form, ComplEx) and form.layout == "published"
     slots = {"A": "a1", "D": "a2"} if isinstance(form, ComplEx) else {name: name.lower() for name in "ABCD"}
@@ -38,7 +38,7 @@ def constants(form: Form, rank: int) -> dict[str, object]:
     }
 
 
-def _code(form: Form, slot: str) -> int:
+def _code(form: TiedForm, slot: str) -> int:
     """4 · stored slot + 2 if conjugated + 1 if negated; negative for zero."""
     tie = form.ties.get(slot)
     if tie is None:
@@ -49,7 +49,7 @@ def _code(form: Form, slot: str) -> int:
 class FusedQueries:
     """Forward and backward through a form, for batches of a given size, into buffers that stay where they are."""
 
-    def __init__(self, form: Form, table: FusedTable, relations: Tensor, *, n3: float, f2: float) -> None:
+    def __init__(self, form: TiedForm, table: FusedTable, relations: Tensor, *, n3: float, f2: float) -> None:
         self.table, self.relations, self.n3, self.f2 = table, relations, n3, f2
         self.constants = constants(form, table.width // 2)
         self.unit = form.slot_width(table.width // 2)

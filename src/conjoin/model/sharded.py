@@ -12,8 +12,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from conjoin.errors import Diverged
+from conjoin.errors import Diverged, UsageError
+from conjoin.forms.link import DOT, Link
 from conjoin.model.padding import add_rows
+from conjoin.model.score_blocks import Blocks, count_competitors, read_targets, without_targets
 from conjoin.model.softmax import NegativeSample, assembled, inside, sampled_softmax, shared_softmax
 from conjoin.model.table import EntityTable, RankCounts, diverged
 from conjoin.runtime.distributed import Mesh
@@ -24,8 +26,8 @@ class ShardedTable(EntityTable):
 
     whole = False
 
-    def __init__(self, rows: Tensor, entities: int, *, mesh: Mesh, budget: int | None = None) -> None:
-        super().__init__(rows, budget=budget)
+    def __init__(self, rows: Tensor, entities: int, *, mesh: Mesh, link: Link = DOT, budget: int | None = None) -> None:
+        super().__init__(rows, link=link, budget=budget)
         self.mesh, self.entities = mesh, entities
         self.first = mesh.span(entities)[0]
 
@@ -49,6 +51,13 @@ class ShardedTable(EntityTable):
         places, own = self.owned(ids)
         add_rows(gradient, own, rows[places])
 
+    def all_rows(self) -> Tensor:
+        return self.rows(torch.arange(len(self), device=self.weight.device))
+
+    def assign(self, ids: Tensor, rows: Tensor) -> None:
+        positions, own = self.owned(ids)
+        self.weight.detach()[own] = rows[positions]
+
     def cosines(self, row: Tensor) -> Tensor:
         return self._side_by_side(super().cosines(row)[None])[0]
 
@@ -58,7 +67,8 @@ class ShardedTable(EntityTable):
     def path(self, batch: int) -> str:
         mesh = self.mesh
         times = f", {mesh.replicas} times" if mesh.replicas > 1 else ""
-        return f"{mesh.shards} shards of {self._span(0)[1]} entities{times}, chunked by {self._piece(batch)}"
+        link = "" if self.link is DOT else f"; link {self.link.name}"
+        return f"{mesh.shards} shards of {self._span(0)[1]} entities{times}, chunked by {self._piece(batch)}{link}"
 
     def in_tiles(self, batch: int) -> bool:  # noqa: ARG002
         return True
@@ -86,7 +96,9 @@ class ShardedTable(EntityTable):
         self, q: Tensor, t: Tensor, *, take: Callable[[int, Tensor], None], weight: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         rows, chunk = self.weight.detach(), self._piece(len(q))
-        return shared_softmax(q, rows, t, chunk=chunk, take=take, first=self.first, mesh=self.mesh, weight=weight)
+        return shared_softmax(
+            q, rows, t, chunk=chunk, take=take, first=self.first, mesh=self.mesh, link=self.link, weight=weight
+        )
 
     def sampled_softmax(
         self,
@@ -98,7 +110,9 @@ class ShardedTable(EntityTable):
         weight: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         rows = self.weight.detach()
-        return sampled_softmax(q, rows, t, sample, take=take, first=self.first, mesh=self.mesh, weight=weight)
+        return sampled_softmax(
+            q, rows, t, sample, take=take, first=self.first, mesh=self.mesh, link=self.link, weight=weight
+        )
 
     def standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> RankCounts:
         """Every replica counts for its part of the questions."""
@@ -112,29 +126,27 @@ class ShardedTable(EntityTable):
 
         A score that is not finite anywhere must stop all processes: it travels as a target of infinity.
         """
-        question, entity = hidden
-        competes = entity != t[question]
-        question, entity = question[competes], entity[competes]
+        hidden = without_targets(hidden, t)
         target = torch.full_like(q[:, 0], -torch.inf)
-        blocks: Any = ()
+        blocks: Blocks = ()
         try:
             blocks = self._blocks(q)
-            for first, scores in blocks:
-                places, own = inside(t, first + self.first, scores.shape[1])
-                target[places] = scores[places, own]
+            read_targets(self._numbered(blocks), t, target)
         except Diverged:
             target.fill_(torch.inf)
         target = self.mesh.highest(target)
         if bool(torch.isinf(target).any()):
             raise diverged()
-        counts = torch.zeros(2, len(q), dtype=torch.long, device=q.device)
-        for first, scores in blocks:
-            places, own = inside(entity, first + self.first, scores.shape[1])
-            scores[question[places], own] = -torch.inf
-            counts[0] += (scores > target[:, None]).sum(dim=1)
-            counts[1] += (scores == target[:, None]).sum(dim=1)
-        better, tied = self.mesh.total(counts)
-        return RankCounts(better, tied - 1, len(self) - torch.bincount(question, minlength=len(q)))
+        counts = count_competitors(self._numbered(blocks), target, hidden)
+        better, tied = self.mesh.total(torch.stack(counts))
+        return RankCounts(better, tied - 1, len(self) - torch.bincount(hidden[0], minlength=len(q)))
+
+    def _numbered(self, blocks: Blocks) -> Blocks:
+        """Blocks of this shard, with the numbers that its entities have in the whole table."""
+        return ((first + self.first, scores) for first, scores in blocks)
+
+    def score_blocks(self, q: Tensor) -> Blocks:  # noqa: ARG002
+        raise UsageError(f"An ensemble works in one process, and its rows are in {self.mesh.shards}. Use one process.")
 
     def best(self, q: Tensor, k: int, hidden: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         if hidden is not None:
@@ -221,11 +233,12 @@ class _Scores(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, weight: Tensor, table: ShardedTable) -> Tensor:
         ctx.save_for_backward(q, weight)
         ctx.table = table
-        return table._side_by_side(q @ weight.T)
+        return table._side_by_side(table.link.scores(q, weight))
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None]:
         q, weight = ctx.saved_tensors
         table: ShardedTable = ctx.table
         mine = upstream[:, table.first : table.first + len(weight)]
-        return table.mesh.total(mine @ weight), mine.T @ q, None
+        of_queries, of_rows = table.link.pull(mine, q, weight)
+        return table.mesh.total(of_queries), of_rows, None

@@ -1,14 +1,15 @@
-"""Softmax cross-entropy over all entities: dense, tiled, sharded and sampled."""
+"""Softmax cross-entropy over all entities: dense, tiled, sharded and sampled, for dot products and any other link."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from conjoin.forms.link import DOT, Link
 from conjoin.model.padding import add_rows, with_padding
 from conjoin.runtime.distributed import ALONE, Mesh
 
@@ -55,14 +56,7 @@ def chunked_softmax(
     q: Tensor, table: Tensor, t: Tensor, *, out: Tensor, chunk: int, weight: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Memory-bounded: holds (B, chunk) scores at a time, never two such buffers at once, and computes them twice."""
-    largest = torch.full_like(q[:, 0], -torch.inf)
-    total = torch.zeros_like(largest)
-    for rows in torch.split(table, chunk):
-        scores = q @ rows.T
-        higher = torch.maximum(largest, scores.amax(dim=1))
-        total = total * (largest - higher).exp() + scores.sub_(higher[:, None]).exp_().sum(dim=1)
-        largest = higher
-        del scores
+    largest, total = _largest_and_total(q[:, 0], (q @ rows.T for rows in torch.split(table, chunk)))
     log_total = total.log().add_(largest)
     share = averaged(q, weight)
     dq = torch.zeros_like(q)
@@ -184,6 +178,7 @@ def shared_softmax(
     take: Callable[[int, Tensor], None],
     first: int = 0,
     mesh: Mesh = ALONE,
+    link: Link = DOT,
     weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Negative log-likelihoods (B,) and the gradient of their mean in q, of a table that holds `rows` from `first` on.
@@ -195,31 +190,27 @@ def shared_softmax(
     ours, truth = q[part], t[part]
     places, own = inside(truth, first, len(rows))
     starts = range(0, len(rows), chunk)
-    largest = torch.full_like(ours[:, 0], -torch.inf)
-    total = torch.zeros_like(largest)
-    for start in starts:
-        scores = ours @ rows[start : start + chunk].T
-        higher = torch.maximum(largest, scores.amax(dim=1))
-        total = total * (largest - higher).exp() + scores.sub_(higher[:, None]).exp_().sum(dim=1)
-        largest = higher
-        del scores
+    tiles = (link.scores(ours, rows[start : start + chunk]) for start in starts)
+    largest, total = _largest_and_total(ours[:, 0], tiles)
     of_truth = torch.zeros_like(largest)
-    of_truth[places] = (ours[places] * rows[own]).sum(dim=1)
+    of_truth[places] = link.pairs(ours[places], rows[own])
     highest = mesh.highest(largest.clone())
     total, of_truth = mesh.total(torch.stack([total * (largest - highest).exp(), of_truth]))
     log_total = total.log().add_(highest)
-    share = averaged(q, weight)
-    dq = torch.zeros_like(ours)
-    dq[places] -= rows[own]
+    share, dq = averaged(q, weight)[part], torch.zeros_like(ours)
     every_place, every_own = inside(t, first, len(rows))
+    of_queries, of_rows = _pull_targets(link, q[every_place], rows[every_own])
+    of_rows = of_rows / len(q) if weight is None else of_rows * weight[every_place, None]
+    within = (every_place >= part.start) & (every_place < part.stop)
+    dq[places] -= of_queries[within]
+    parts = _parts(len(q), weight, part)
     for start in starts:
         tile = rows[start : start + chunk]
-        p = torch.addmm(log_total[:, None], ours, tile.T, beta=-1).exp_()
-        dq.addmm_(p, tile)
-        gradient = mesh.over_replicas(p.T @ share[part])
+        p = _scores_less(link, ours, tile, log_total[:, None]).exp_()
+        gradient = mesh.over_replicas(_pull_into(dq, link, p, ours, tile, share=share, part=parts))
         del p
         here = (every_own >= start) & (every_own < start + len(tile))
-        add_rows(gradient, every_own[here] - start, -share[every_place[here]])
+        add_rows(gradient, every_own[here] - start, -of_rows[here])
         take(start, gradient)
     dq = averaged(assembled(mesh.total(dq), len(q), mesh), weight)
     return assembled(log_total - of_truth, len(q), mesh), dq
@@ -234,9 +225,10 @@ def sampled_softmax(
     take: Callable[[Tensor, Tensor], None],
     first: int = 0,
     mesh: Mesh = ALONE,
+    link: Link = DOT,
     weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The same against the target and a sample shared by all questions; a sampled target does not compete with itself.
+    """The same against the target and a sample shared by all queries; a sampled target does not compete with itself.
 
     `take` gets rows, with repetitions, and their gradients.
     """
@@ -245,10 +237,10 @@ def sampled_softmax(
     places, own = inside(truth, first, len(rows))
     kept, drawn = inside(sample.ids, first, len(rows))
     negatives = rows[drawn]
-    scores = torch.addmm(sample.log_q[kept].to(ours), ours, negatives.T, beta=-1)
+    scores = _scores_less(link, ours, negatives, sample.log_q[kept].to(ours))
     _hide(scores, sample.ids[kept], truth)
     of_truth = torch.full_like(ours[:, 0], -torch.inf)
-    of_truth[places] = (ours[places] * rows[own]).sum(dim=1) - sample.log_q_of_targets[part][places].to(ours)
+    of_truth[places] = link.pairs(ours[places], rows[own]) - sample.log_q_of_targets[part][places].to(ours)
     highest = mesh.highest(torch.maximum(scores.amax(dim=1), of_truth) if len(drawn) else of_truth.clone())
     p = scores.sub_(highest[:, None]).exp_()
     total = mesh.total(p.sum(dim=1) + (of_truth - highest).exp())
@@ -256,14 +248,94 @@ def sampled_softmax(
     log_total = total.log().add_(highest)
     of_truth = mesh.highest(of_truth)
     p_truth = (of_truth - log_total).exp()
-    dq = p @ negatives
-    dq[places] += (p_truth[places] - 1)[:, None] * rows[own]
-    of_negatives = mesh.over_replicas(p.T @ averaged(q, weight)[part])
+    dq = torch.zeros_like(ours)
+    pulled = _pull_into(
+        dq, link, p, ours, negatives, share=averaged(q, weight)[part], part=_parts(len(q), weight, part)
+    )
+    of_negatives = mesh.over_replicas(pulled)
     nll, missing = assembled(torch.stack([log_total - of_truth, p_truth - 1], dim=1), len(q), mesh).unbind(dim=1)
     every_place, every_own = inside(t, first, len(rows))
-    of_targets = averaged(missing, weight)[every_place, None] * q[every_place]
+    of_queries, of_rows = _pull_targets(link, q[every_place], rows[every_own])
+    within = (every_place >= part.start) & (every_place < part.stop)
+    dq[places] += (p_truth[places] - 1)[:, None] * of_queries[within]
+    of_targets = averaged(missing, weight)[every_place, None] * of_rows
     take(torch.cat([drawn, every_own]), torch.cat([of_negatives, of_targets]))
     return nll, averaged(assembled(mesh.total(dq), len(q), mesh), weight)
+
+
+def linked_softmax(
+    q: Tensor,
+    table: Tensor,
+    t: Tensor,
+    *,
+    link: Link,
+    out: Tensor,
+    chunk: int,
+    place: Tensor | None = None,
+    share: Tensor | float | None = None,
+    weight: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As `tiled_softmax`, for any link: scores of `chunk` entities at a time, computed once for their sum and once for
+    the gradients."""
+    largest, total = _largest_and_total(q[:, 0], (link.scores(q, rows) for rows in torch.split(table, chunk)))
+    log_total = total.log().add_(largest)
+    of_targets = q.new_full((len(t),), 1 / len(t)) if weight is None else weight
+    part = (1 / len(t) if weight is None else weight) if share is None else share
+    scale = part[:, None] if isinstance(part, Tensor) else part
+    dq = torch.zeros_like(q)
+    for rows, gradient in zip(torch.split(table, chunk), torch.split(out, chunk), strict=True):
+        p = link.scores(q, rows).sub_(log_total[:, None]).exp_().mul_(scale)
+        of_queries, of_rows = link.pull(p, q, rows)
+        dq.add_(of_queries)
+        gradient.copy_(of_rows)
+        del p
+    asked, truth = q if place is None else q.index_select(0, place), table.index_select(0, t)
+    nll = (log_total if place is None else log_total[place]) - link.pairs(asked, truth)
+    of_queries, of_rows = link.pull_pairs(-of_targets, asked, truth)
+    add_rows(out, t, of_rows)
+    return nll, dq.add_(of_queries) if place is None else dq.index_add_(0, place, of_queries)
+
+
+def _largest_and_total(like: Tensor, tiles: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """The largest score of each query (B,), and the sum of exp(score - largest), from tiles of scores (B, n), which it
+    overwrites."""
+    largest = torch.full_like(like, -torch.inf)
+    total = torch.zeros_like(largest)
+    for scores in tiles:
+        higher = torch.maximum(largest, scores.amax(dim=1))
+        total = total * (largest - higher).exp() + scores.sub_(higher[:, None]).exp_().sum(dim=1)
+        largest = higher
+        del scores
+    return largest, total
+
+
+def _scores_less(link: Link, q: Tensor, rows: Tensor, less: Tensor) -> Tensor:
+    """Scores minus what broadcasts to them; for a dot product in one operation."""
+    if link is DOT:
+        return torch.addmm(less, q, rows.T, beta=-1)
+    return link.scores(q, rows).sub_(less)
+
+
+def _parts(queries: int, weight: Tensor | None, part: slice) -> float | Tensor:
+    """The part of the mean that each query has: one for all, or (B, 1) for those of a slice."""
+    return 1 / queries if weight is None else weight[part, None]
+
+
+def _pull_into(
+    dq: Tensor, link: Link, p: Tensor, q: Tensor, rows: Tensor, *, share: Tensor, part: float | Tensor
+) -> Tensor:
+    """Add the gradient of Σ p · scores by q to dq; return that of Σ part · p · scores by rows. `share` is q · part."""
+    if link is DOT:
+        dq.addmm_(p, rows)
+        return p.T @ share
+    of_queries, of_rows = link.pull(p, q, rows)
+    dq.add_(of_queries)
+    return of_rows * part if isinstance(part, float) else link.pull(p * part, q, rows)[1]
+
+
+def _pull_targets(link: Link, q: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of the targets' scores, (B, w) each."""
+    return (truth, q) if link is DOT else link.pull_pairs(torch.ones_like(q[:, 0]), q, truth)
 
 
 def _hide(scores: Tensor, ids: Tensor, truth: Tensor) -> None:

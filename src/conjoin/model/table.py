@@ -1,7 +1,7 @@
 """EntityTable: the one seam for everything that grows with the number of entities.
 
 Four verbs: look up, softmax loss, standing, best-k. How they are computed (at once, in tiles, counted by a kernel)
-is decided here and nowhere else, from sizes alone, so that a run gives the same numbers every time.
+is decided here and nowhere else, from the link and from sizes, so that a run gives the same numbers every time.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from conjoin.errors import Diverged
+from conjoin.forms.link import DOT, LiftedLink, Link, product
 from conjoin.model.padding import GRAIN, add_rows, pad_rows, with_padding
+from conjoin.model.score_blocks import Blocks, best_of, count_competitors, read_targets, without_targets
 from conjoin.model.softmax import (
     NegativeSample,
     averaged_sum,
     chunked_softmax,
     dense_softmax,
-    inside,
+    linked_softmax,
     sampled_softmax,
     shared_softmax,
     tile_rows,
@@ -52,7 +54,7 @@ class RankCounts(NamedTuple):
 
 
 class EntityTable(nn.Module):
-    """N rows of real width w = 2·rank.
+    """N rows of real width w, and the link by which queries meet them.
 
     `budget` bounds the bytes of a batch × entities buffer; the default depends on the kind of device only.
     """
@@ -60,9 +62,10 @@ class EntityTable(nn.Module):
     whole = True
     """Are all rows in this process?"""
 
-    def __init__(self, rows: Tensor, *, budget: int | None = None) -> None:
+    def __init__(self, rows: Tensor, *, link: Link = DOT, budget: int | None = None) -> None:
         super().__init__()
         self.weight = nn.Parameter(pad_rows(rows))
+        self.link = link
         self.budget = budget
         self._scratch: Tensor | None = None
 
@@ -102,17 +105,46 @@ class EntityTable(nn.Module):
         for start in range(0, len(held), size):
             yield held[start : start + size]
 
+    def all_rows(self) -> Tensor:
+        """Every row of the whole table, (N, w), as plain numbers."""
+        return self.weight.detach()
+
+    def assign(self, ids: Tensor, rows: Tensor) -> None:
+        """Overwrite the rows of some entities."""
+        self.weight.detach()[ids] = rows
+
+    def subset(self, ids: Tensor) -> EntityTable:
+        """A table of the rows of some entities only, in this process."""
+        return EntityTable(self.rows(ids), link=self.link, budget=self.budget)
+
     def cosines(self, row: Tensor) -> Tensor:
-        """The cosine of every entity's row (N,) with one row (w,)."""
-        return torch.nn.functional.cosine_similarity(self.weight.detach(), row[None], dim=1)
+        """The cosine of every entity's vector (N,) with that of one row (w,)."""
+        vectors, vector = self.link.points(self.weight.detach()), self.link.points(row)
+        return torch.nn.functional.cosine_similarity(vectors, vector[None], dim=1)
 
     def scores(self, q: Tensor) -> Tensor:
         """The whole (B, N) matrix of scores; differentiable. For small batches."""
-        return q @ self.weight.T
+        return self.link.scores(q, self.weight)
+
+    def score(self, q: Tensor, ids: Tensor) -> Tensor:
+        """The scores (B,) of one entity per query: `ids` (B,), or a scalar tensor, the one entity of all queries.
+
+        Differentiable.
+        """
+        if ids.ndim:
+            return self.link.pairs(q, self(ids))
+        row = self(ids[None])
+        return q @ row[0] if self.link is DOT else self.link.scores(q, row)[:, 0]
 
     def path(self, batch: int) -> str:
         """Which implementation the loss of such a batch takes, and why, in words."""
         needed = self._bytes_per_question * batch
+        if self.link is not DOT and not self._lifts:
+            why = "" if not isinstance(self.link, LiftedLink) else ", whose longer rows exceed the budget"
+            return f"chunked by {self._piece(batch)} entities, twice: the link is {self.link.name}{why}"
+        return self._path_of_products(batch, needed) + ("" if self.link is DOT else f"; link {self.link.name}")
+
+    def _path_of_products(self, batch: int, needed: int) -> str:
         if not self.weight.is_cuda:
             return self._path_on_cpu(batch, needed)
         if needed <= self.bytes_allowed:
@@ -123,8 +155,8 @@ class EntityTable(nn.Module):
         limit, tile = self.bytes_allowed, self._tile(batch)
         if needed <= limit:
             return f"dense in tiles of {tile} entities: {needed >> 20} MiB of scores fit the {limit >> 20} MiB budget"
-        share = f"{needed >> 20} MiB of scores exceed the {limit >> 20} MiB budget, what does is computed twice"
-        return f"chunked by {tile} entities: {share}"
+        excess = f"{needed >> 20} MiB of scores exceed the {limit >> 20} MiB budget and the excess is computed twice"
+        return f"chunked by {tile} entities: {excess}"
 
     def softmax(
         self,
@@ -141,10 +173,38 @@ class EntityTable(nn.Module):
 
         On a CPU several targets may have one query: then `place` (B,) says which query each target belongs to, and
         `share` (Q,) which part of the targets each query has. There, too, `factors` may be a shorter type for the
-        factors of the gradients' products; scores and sums keep the table's. `weight` (B,), with the sum 1, makes the
-        mean a weighted one; `share` then holds the sums of these weights.
+        factors of the gradients' products, where the link makes products; scores and sums keep the table's.
+        `weight` (B,), with the sum 1, makes the mean a weighted one; `share` then holds the sums of these weights.
         """
-        table = self.weight.detach()
+        table, link = self.weight.detach(), self.link
+        if link is DOT:
+            return self._softmax(q, table, t, out=out, place=place, share=share, factors=factors, weight=weight)
+        if self._lifts:
+            assert isinstance(link, LiftedLink)
+            rows, longer = pad_rows(link.lift_rows(table)), link.lift_queries(q)
+            lifted = pad_rows(torch.empty_like(rows))
+            nll, dq = self._softmax(
+                longer, rows, t, out=lifted, place=place, share=share, factors=factors, weight=weight
+            )
+            out.copy_(link.pull_rows(lifted, table))
+            return nll, link.pull_queries(dq, q)
+        return linked_softmax(
+            q, table, t, link=link, out=out, chunk=self._piece(len(q)), place=place, share=share, weight=weight
+        )
+
+    def _softmax(
+        self,
+        q: Tensor,
+        table: Tensor,
+        t: Tensor,
+        *,
+        out: Tensor,
+        place: Tensor | None,
+        share: Tensor | float | None,
+        factors: torch.dtype | None,
+        weight: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """`softmax` for dot products with the rows of a table."""
         if not self.weight.is_cuda:
             tile, scratch = self._tile(len(q)), self._room(len(q), factors or self.weight.dtype)
             return tiled_softmax(
@@ -153,6 +213,11 @@ class EntityTable(nn.Module):
         if self._bytes_per_question * len(q) <= self.bytes_allowed:
             return dense_softmax(q, table, t, out=out, weight=weight)
         return chunked_softmax(q, table, t, out=out, chunk=self._chunk(len(q)), weight=weight)
+
+    @property
+    def _lifts(self) -> bool:
+        """Is the link computed as a dot product of longer rows? They are made anew for each step, with a gradient."""
+        return isinstance(self.link, LiftedLink) and self.whole and self.weight.nbytes <= self.bytes_allowed
 
     def in_tiles(self, batch: int) -> bool:
         """Should a step on such a batch go through the table tile by tile, so that its gradient never exists whole?"""
@@ -165,7 +230,9 @@ class EntityTable(nn.Module):
 
         What `take` does to those rows is not seen by the result.
         """
-        return shared_softmax(q, self.weight.detach(), t, chunk=self._piece(len(q)), take=take, weight=weight)
+        return shared_softmax(
+            q, self.weight.detach(), t, chunk=self._piece(len(q)), take=take, link=self.link, weight=weight
+        )
 
     def sampled_softmax(
         self,
@@ -178,11 +245,10 @@ class EntityTable(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """As `softmax`, against a sample of the entities; `take` gets rows of `weight`, repeated ones too, and their
         gradients."""
-        return sampled_softmax(q, self.weight.detach(), t, sample, take=take, weight=weight)
+        return sampled_softmax(q, self.weight.detach(), t, sample, take=take, link=self.link, weight=weight)
 
     def nll(self, q: Tensor, t: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Mean negative log-likelihood of targets t against all entities; differentiable in q and the table. `weight`
-        (B,), with the sum 1, makes it a weighted mean."""
+        """Mean negative log-likelihood of targets t against all entities; differentiable in q and the table."""
         return cast(Tensor, _Nll.apply(q, self.weight, t, (self, weight)))  # type: ignore[no-untyped-call]
 
     def standing(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> RankCounts:
@@ -193,48 +259,32 @@ class EntityTable(nn.Module):
         """
         if q.is_cuda and find_spec("triton") and self._bytes_per_question * len(q) <= self.bytes_allowed:
             return self._counted(q, t, hidden)
-        question, entity = hidden
-        competes = entity != t[question]
-        question, entity = question[competes], entity[competes]
+        hidden = without_targets(hidden, t)
         blocks = self._blocks(q)
-        target = torch.empty_like(q[:, 0])
-        for first, scores in blocks:
-            places, own = inside(t, first, scores.shape[1])
-            target[places] = scores[places, own]
-        better = torch.zeros_like(t)
-        tied = torch.full_like(t, -1)
-        exact = torch.promote_types(q.dtype, torch.float32)
-        for first, scores in blocks:
-            places, own = inside(entity, first, scores.shape[1])
-            scores[question[places], own] = -torch.inf
-            sign = (scores - target[:, None]).sign_()
-            surplus = sign.sum(dim=1, dtype=exact).long()
-            unequal = sign.abs_().sum(dim=1, dtype=exact).long()
-            better += (surplus + unequal) // 2
-            tied += scores.shape[1] - unequal
-        return RankCounts(better, tied, len(self) - torch.bincount(question, minlength=len(q)))
+        target = read_targets(blocks, t, torch.empty_like(q[:, 0]))
+        better, tied = count_competitors(blocks, target, hidden)
+        return RankCounts(better, tied - 1, len(self) - torch.bincount(hidden[0], minlength=len(q)))
 
     def _counted(self, q: Tensor, t: Tensor, hidden: tuple[Tensor, Tensor]) -> RankCounts:
         from conjoin.model.rank_count import count
 
         padded = torch.nn.functional.pad(q, (0, 0, 0, max(0, FEWEST - len(q))))
-        counts = count(padded @ with_padding(self.weight.detach()).T, t, hidden, len(self))
+        scores = self.link.scores(padded, with_padding(self.weight.detach())).contiguous()
+        counts = count(scores, t, hidden, len(self))
         if counts is None:
             raise diverged()
         return RankCounts(*counts)
 
     def best(self, q: Tensor, k: int, hidden: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """The k best entities of every query: scores and ids, (B, k), best first; hidden ones score -inf."""
-        values, ids = q.new_empty(len(q), 0), torch.empty(len(q), 0, dtype=torch.long, device=q.device)
-        for first, scores in self._blocks(q):
-            if hidden is not None:
-                places, own = inside(hidden[1], first, scores.shape[1])
-                scores[hidden[0][places], own] = -torch.inf
-            top = torch.topk(scores.contiguous(), min(k, scores.shape[1]), dim=1)
-            values, ids = torch.cat([values, top.values], dim=1), torch.cat([ids, top.indices + first], dim=1)
-            order = values.argsort(dim=1, descending=True, stable=True)[:, :k]
-            values, ids = values.gather(1, order), ids.gather(1, order)
-        return values, ids
+        return best_of(self._blocks(q), k, hidden, q)
+
+    def score_blocks(self, q: Tensor) -> Blocks:
+        """All scores in blocks within the budget: the first entity of each, and its scores (B, columns).
+
+        Equal rows have exactly equal scores. The blocks can be gone through more than once.
+        """
+        return self._blocks(q)
 
     def questions_at_once(self) -> int:
         """How many questions to rank together so that their scores and the comparisons stay within the budget.
@@ -268,8 +318,11 @@ class EntityTable(nn.Module):
         return self._scratch[:wanted]
 
     def _piece(self, batch: int) -> int:
-        """Entities of a tile whose rows are changed at once."""
-        return self._chunk(batch) if self.weight.is_cuda else self._tile(batch)
+        """Entities of a tile whose rows are changed at once. The gradient of a link that is not a dot product holds up
+        to four buffers of a tile's scores."""
+        if self.weight.is_cuda:
+            return self._chunk(batch if self.link is DOT else 4 * batch)
+        return self._tile(batch)
 
     def _chunk(self, batch: int) -> int:
         chunk = self.bytes_allowed // (batch * self.weight.element_size())
@@ -278,7 +331,8 @@ class EntityTable(nn.Module):
     def _blocks(self, q: Tensor) -> _Blocks:
         """All scores, in blocks of (B, columns): the number of their first entity, and the scores."""
         columns = self.bytes_allowed // (2 * max(FEWEST, len(q)) * self.weight.element_size())
-        return _Blocks(q, self.weight.detach(), max(EDGE, min(len(self.weight), columns, COUNTED) // EDGE * EDGE))
+        size = max(EDGE, min(len(self.weight), columns, COUNTED) // EDGE * EDGE)
+        return _Blocks(q, self.weight.detach(), size, self.link)
 
 
 class _Blocks:
@@ -289,8 +343,8 @@ class _Blocks:
     is cut off), and a table shorter than EDGE is padded with zeros.
     """
 
-    def __init__(self, q: Tensor, table: Tensor, columns: int) -> None:
-        self.questions, self.entities, self.columns = len(q), len(table), columns
+    def __init__(self, q: Tensor, table: Tensor, columns: int, link: Link) -> None:
+        self.questions, self.entities, self.columns, self.link = len(q), len(table), columns, link
         self.q = torch.nn.functional.pad(q, (0, 0, 0, max(0, FEWEST - len(q))))
         self.table = torch.nn.functional.pad(table, (0, 0, 0, EDGE - len(table))) if len(table) < EDGE else table
         self.kept = list(self._computed()) if columns >= len(table) // EDGE * EDGE else None
@@ -307,7 +361,7 @@ class _Blocks:
 
     def _scores(self, start: int, columns: int) -> Tensor:
         rows = self.table[start : start + columns]
-        scores = (self.q @ rows.T if rows.is_cuda else (rows @ self.q.T).T)[: self.questions]
+        scores = (product(self.q, rows) if self.link is DOT else self.link.scores(self.q, rows))[: self.questions]
         low, high = torch.aminmax(scores)
         if not bool(torch.isfinite(low) & torch.isfinite(high)):
             raise diverged()

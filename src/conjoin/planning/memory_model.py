@@ -12,6 +12,7 @@ from typing import Literal
 
 from conjoin.errors import UsageError
 from conjoin.forms.base import Form
+from conjoin.forms.tied import TiedForm
 from conjoin.graph.graph import KNOWN_AT_ONCE, KNOWN_BLOCK, SPLITS, Graph
 from conjoin.model.padding import GRAIN
 from conjoin.model.table import CPU_BUDGET, FEWEST, GPU_BUDGET, SCORED_TOGETHER, SWEPT
@@ -110,7 +111,16 @@ class PlannedSetting:
     def __post_init__(self) -> None:
         self.form.check_rank(self.rank)
         if self.batch < 1 or self.processes < 1:
-            raise UsageError("batch and processes are at least 1")
+            raise UsageError(f"batch and processes must be at least 1, got {self.batch} and {self.processes}.")
+
+    @property
+    def width(self) -> int:
+        """Numbers of an entity."""
+        return self.form.entity_width(self.rank)
+
+    def relation_numbers(self, sizes: PlannedSizes) -> int:
+        """Numbers of all relation rows."""
+        return self.form.relation_rows(sizes.relations) * self.form.relation_width(self.rank)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +151,7 @@ class Memory:
 
 def parameters(sizes: PlannedSizes, setting: PlannedSetting) -> tuple[int, int]:
     """Stored real numbers of all entities, and of all relations with their reciprocals."""
-    return sizes.entities * 2 * setting.rank, 2 * sizes.relations * setting.form.reals(setting.rank)
+    return sizes.entities * setting.width, setting.relation_numbers(sizes)
 
 
 def memory(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
@@ -151,7 +161,7 @@ def memory(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
 
 def _on_cpu(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
     rows, relation_reals, batch = _shapes(sizes, setting)
-    width = 2 * setting.rank
+    width = setting.width
     table = REAL * (rows * width + relation_reals)
     optimizer, best_weights = STATES[setting.optimizer] * table, table if setting.validates else 0
     alone = setting.processes == 1 and not setting.negatives
@@ -190,7 +200,7 @@ def _on_gpu(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
     The moments that may be the highest: an epoch's questions are prepared; a step; a ranking.
     """
     rows, relation_reals, batch = _shapes(sizes, setting)
-    width, budget = 2 * setting.rank, BUDGET["cuda"]
+    width, budget = setting.width, BUDGET["cuda"]
     relations = REAL * relation_reals
     table = REAL * -(-rows // GRAIN) * GRAIN * width + relations
     optimizer, best_weights = STATES[setting.optimizer] * table, table if setting.validates else 0
@@ -202,7 +212,7 @@ def _on_gpu(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
     if _fused(setting):
         parts = fused_bytes(
             rows, width, batch,
-            relation_width=setting.form.reals(setting.rank), precision=setting.precision, budget=budget,
+            relation_width=setting.form.relation_width(setting.rank), precision=setting.precision, budget=budget,
         )  # fmt: skip
         copies, scores, activations = parts.copy, parts.exponentials, parts.buffers + parts.product
         gradient = parts.gradient + (relations if setting.optimizer == "adam" else 0)
@@ -236,7 +246,7 @@ def _on_gpu(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
 def _shapes(sizes: PlannedSizes, setting: PlannedSetting) -> tuple[int, int, int]:
     """Rows of a shard, numbers of all relations, questions of a batch."""
     rows = -(-sizes.entities // setting.processes)
-    relation_reals = 2 * sizes.relations * setting.form.reals(setting.rank)
+    relation_reals = setting.relation_numbers(sizes)
     return rows, relation_reals, min(setting.batch, sizes.examples)
 
 
@@ -254,21 +264,24 @@ def _different(batch: int, sizes: PlannedSizes) -> int:
 
 
 def _activations(setting: PlannedSetting, batch: int) -> int:
-    return REAL * batch * (ENTITY_ROWS * 2 * setting.rank + SLOT_ROWS * _slots(setting))
+    return REAL * batch * (ENTITY_ROWS * setting.width + SLOT_ROWS * _slots(setting))
 
 
 def _activations_on_cpu(setting: PlannedSetting, batch: int, asked: int) -> int:
-    of_questions = ASKED_ROWS * 2 * setting.rank + ASKED_SLOTS * _slots(setting)
-    return REAL * (asked * of_questions + batch * ANSWERED_ROWS * 2 * setting.rank)
+    of_questions = ASKED_ROWS * setting.width + ASKED_SLOTS * _slots(setting)
+    return REAL * (asked * of_questions + batch * ANSWERED_ROWS * setting.width)
 
 
 def _freed(setting: PlannedSetting, batch: int, asked: int) -> int:
-    return REAL * (batch * ANSWERED_ROWS * 2 * setting.rank + asked * FREED_SLOTS * _slots(setting))
+    return REAL * (batch * ANSWERED_ROWS * setting.width + asked * FREED_SLOTS * _slots(setting))
 
 
 def _slots(setting: PlannedSetting) -> int:
-    """Numbers of a relation's slots; a tied one shares one of its two parts with the slot it is derived from."""
-    return (2 * len(setting.form.stored) + len(setting.form.ties)) * setting.form.slot_width(setting.rank)
+    """Numbers of an unfolded relation. A tied slot shares one of its two parts with the slot it is derived from."""
+    form = setting.form
+    if not isinstance(form, TiedForm):
+        return form.relation_width(setting.rank)
+    return (2 * len(form.stored) + len(form.ties)) * form.slot_width(setting.rank)
 
 
 def _fused(setting: PlannedSetting) -> bool:

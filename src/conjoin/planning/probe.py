@@ -46,7 +46,7 @@ def probe(sizes: PlannedSizes, setting: PlannedSetting) -> ProbedSpeed:
     """Seconds of a step and of a ranked question at these sizes, in one process; a sampled step touches what is drawn,
     however many entities there are."""
     rows, sampled = (-(-count // setting.processes) for count in (sizes.entities, setting.negatives))
-    width = 2 * setting.rank
+    width = setting.width
     most = min(LARGEST[setting.device] / (6 * setting.batch * width), MOST_NUMBERS[setting.device] / width)
     used = max(64, min(rows, max(int(most), sampled)))
     recipe = Recipe(
@@ -95,7 +95,7 @@ def _timed(entities: int, relations: int, setting: PlannedSetting, recipe: Recip
     if recipe.negatives:
         of_drawn, of_targets = (torch.zeros(count, device=model.device) for count in (scored, setting.batch))
         sample = NegativeSample(ids(entities, scored).sort().values, of_drawn, of_targets)
-    with matmul_precision(recipe.precision), threads_for(6 * setting.batch * 2 * setting.rank * scored):
+    with matmul_precision(recipe.precision), threads_for(6 * setting.batch * setting.width * scored):
         (prepared,) = step.batches(batch)
         seconds = seconds_of(lambda: step(prepared, sample), model.device, times=TIMES, warm=WARM_UP, of=min)
     asked = batch[:questions]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from conjoin.planning.memory_model import REAL, STATES, PlannedSetting, PlannedSizes
 
@@ -21,9 +21,9 @@ class TieSavings:
 def tie_savings(sizes: PlannedSizes, setting: PlannedSetting) -> TieSavings:
     """Ties concern relations only, and the entity table is usually nearly everything: both shares are given."""
     form = setting.form
-    untied = type(form)(**form.options)
+    untied = replace(form, **dict.fromkeys(form.SLOTS))
     copies = 1 + STATES[setting.optimizer] + 1
-    own, whole = (2 * sizes.relations * f.reals(setting.rank) * REAL for f in (form, untied))
-    entities = sizes.entities * 2 * setting.rank * REAL
+    own, whole = (f.relation_rows(sizes.relations) * f.relation_width(setting.rank) * REAL for f in (form, untied))
+    entities = sizes.entities * form.entity_width(setting.rank) * REAL
     saved = whole - own
     return TieSavings(own, whole, copies * saved, saved / whole, saved / (entities + whole))

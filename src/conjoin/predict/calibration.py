@@ -119,7 +119,7 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
     mined, mined_own = fit_mined(predictor, chosen.fewest, track=track)
     whole = Calibration(pooled, own, about, measured, mined, mined_own)
     if measured and mined:
-        measured["mined"] = measure_mined(Predictor(predictor.model, predictor.graph, calibration=whole), track=track)
+        measured["mined"] = measure_mined(Predictor(predictor.scorer, predictor.graph, calibration=whole), track=track)
     return whole
 
 
@@ -131,7 +131,7 @@ def fit_mined(predictor: Predictor, fewest: int, *, track: Track = silent) -> tu
     mined for one by one.
     """
     graph = predictor.graph
-    stage = HiddenSplit(Predictor(predictor.model, graph), ["valid"])
+    stage = HiddenSplit(Predictor(predictor.scorer, graph), ["valid"])
     hidden = np.bincount([r for _, r, _ in stage.hidden], minlength=graph.n_relations)
     hidden[~np.isin(np.arange(graph.n_relations), graph.train[:, 1])] = 0  # nobody mines for these
     enough, others = (np.flatnonzero(found).tolist() for found in (hidden >= fewest, hidden < fewest))
@@ -174,7 +174,7 @@ def held_out(graph: Graph, split: Split) -> Ids:
 def draw(predictor: Predictor, split: Split, fitting: Fitting, *, track: Track = silent) -> CalibrationSample:
     """The held-out facts of a split with corruptions that are in no split, both directions."""
     queries = reciprocal(held_out(predictor.graph, split), predictor.graph.n_relations)
-    size = max(1, predictor.model.entities.questions_at_once() // 4)
+    size = max(1, predictor.scorer.questions_at_once() // 4)
     parts = [queries[start : start + size] for start in range(0, len(queries), size)]
     drawn = [
         _draw(predictor, part, fitting, generator(fitting.seed, f"corruptions of {split}", number))
@@ -188,9 +188,9 @@ def draw(predictor: Predictor, split: Split, fitting: Fitting, *, track: Track =
 
 
 def _draw(predictor: Predictor, queries: Ids, fitting: Fitting, chance: torch.Generator) -> CalibrationSample:
-    device = predictor.model.device
+    device = predictor.scorer.device
     h, r, t = torch.from_numpy(queries).to(device).unbind(dim=1)
-    scores = predictor.model.scores(h, r)
+    scores = predictor.scorer.scores(h, r)
     whole = scores.logsumexp(dim=1, keepdim=True)
     fact = scores.gather(1, t[:, None])
     question, entity = (torch.from_numpy(ids).to(device) for ids in predictor.graph.known.pairs(*queries.T[:2]))

@@ -9,6 +9,7 @@ import numpy as np
 
 from conjoin.errors import UsageError
 from conjoin.graph.adjacency import adjacency
+from conjoin.model.model import single_model
 from conjoin.predict.influence import AnsweredFact, influences
 from conjoin.predict.paths import Path, short_paths
 from conjoin.predict.predictor import Predictor
@@ -63,7 +64,7 @@ def explain(predictor: Predictor, head: str, relation: str, tail: str, *, k: int
     graph = predictor.graph
     entities, relations = graph.entities, graph.relations
     answer = AnsweredFact(entities.find(head), relations.find(relation), entities.find(tail))
-    numbers, influence = influences(predictor.model, graph, answer)
+    numbers, influence = influences(single_model(predictor.scorer, "An explanation"), graph, answer)
     index = adjacency(graph)
     order = np.argsort(-influence, kind="stable")[:k]
     whole = influence[influence > 0].sum()

@@ -15,7 +15,7 @@ from conjoin.errors import Diverged, UnknownName, UsageError, unknown
 from conjoin.graph.graph import SPLITS, Graph, Ids, Vocabulary
 from conjoin.io.formats import AnyPath
 from conjoin.model.init import generator
-from conjoin.model.model import Model
+from conjoin.model.model import Model, single_model
 from conjoin.predict.inputs import NamedTriple, Word, as_facts
 from conjoin.predict.name_search import entity_names, plain
 from conjoin.predict.predictor import Predictor, open_run
@@ -62,7 +62,7 @@ def fold_in(
     """
     graph = extend(predictor.graph, facts, labels=labels)
     chosen = recipe or (predictor.settings.recipe if predictor.settings else Recipe())
-    old = predictor.model
+    old = single_model(predictor.scorer, "Folding in new entities")
     weights = initial_rows(old, predictor.graph, graph, seed=seed, scale=chosen.initial_scale)
     dtype = weights["relations"].dtype
     model = Model(old.form, graph.n_entities, graph.n_relations, rank=old.rank, dtype=dtype, device=old.device)
@@ -72,7 +72,7 @@ def fold_in(
     fresh = np.array([i for i, name in enumerate(graph.entities.names) if name not in known], dtype=np.int64)
     if len(fresh):
         objective = _Objective(model, graph, fresh, recipe=chosen, seed=seed)
-        model.entities.weight[objective.fresh] = _minimised(objective, steps)
+        model.entities.assign(objective.fresh, _minimised(objective, steps))
     return Predictor(model, graph, calibration=predictor.calibration, settings=predictor.settings)
 
 
@@ -85,7 +85,7 @@ class _Objective:
         place = np.full(graph.n_entities, -1)
         place[fresh] = np.arange(len(fresh))
         self.place = torch.from_numpy(place).to(model.device)
-        self.size = max(1, model.entities.questions_at_once() // 4)
+        self.size = max(1, model.questions_at_once() // 4)
         everything = graph.queries("train")
         own = np.isin(everything[:, [0, 2]], fresh).any(axis=1)
         self.questions = torch.from_numpy(everything[own]).to(model.device)
@@ -122,21 +122,21 @@ class _Objective:
     def _facts(self, x: Tensor, part: Tensor) -> Tensor:
         h, r, t = part.unbind(dim=1)
         heads, tails = self._rows(x, h), self._rows(x, t)
-        slots = self.model.form.unfold(self.model.relations[r])
-        q = self.model.form.query(heads, slots)
+        unfolded = self.model.unfold(self.model.relation_rows(r), r)
+        q = self.model.form.query(heads, unfolded)
         scores = torch.index_copy(self.model.entities.scores(q), 1, self.fresh, q @ x.T)
         cost = (scores.logsumexp(dim=1) - (q * tails).sum(dim=1)).sum()
-        for squared in self.model.form.squared_moduli(heads, slots, tails):
+        for squared in self.model.form.factors(("head", "relation", "tail"), heads, unfolded, tails, q).values():
             cost = cost + self.recipe.n3 * (squared + 1e-20).pow(1.5).sum() + self.recipe.f2 * squared.sum()
         return cost
 
     def _rows(self, x: Tensor, ids: Tensor) -> Tensor:
         place = self.place[ids]
-        return torch.where((place >= 0)[:, None], x[place.clamp(min=0)], self.model.entities.weight[ids])
+        return torch.where((place >= 0)[:, None], x[place.clamp(min=0)], self.model.entities.rows(ids))
 
 
 def _minimised(objective: _Objective, steps: int) -> Tensor:
-    x = objective.model.entities.weight[objective.fresh].clone().requires_grad_()
+    x = objective.model.entities.rows(objective.fresh).clone().requires_grad_()
     optimizer = torch.optim.LBFGS([x], max_iter=steps, history_size=10, line_search_fn="strong_wolfe")
 
     def closure() -> float:

@@ -97,12 +97,12 @@ def fact_gradients(model: Model, facts: Ids, answer: AnsweredFact, *, competitor
     """
     n = len(facts)
     a, r, b = torch.from_numpy(reciprocal(facts, model.n_relations)).to(model.device).unbind(dim=1)
-    table = model.entities.weight.detach()
-    heads, relations = table[a].requires_grad_(), model.relations.detach()[r].requires_grad_()
+    table = model.entities
+    heads, relations = table.rows(a).requires_grad_(), model.relations.detach()[r].requires_grad_()
     q = model.form.query(heads, model.form.unfold(relations))
     ends = torch.tensor([answer.h, answer.t], device=model.device)
     same_relation = r % model.n_relations == answer.r
-    of_tails, of_queries = -(b[:, None] == ends).to(table.dtype), -table[b]
+    of_tails, of_queries = -(b[:, None] == ends).to(heads.dtype), -table.rows(b)
     if competitors:
         likely, mean = _competitors(model, q.detach(), ends, (a[:, None] == ends).any(dim=1) | same_relation)
         of_tails, of_queries = of_tails + likely, of_queries + mean
@@ -117,8 +117,8 @@ def fact_gradients(model: Model, facts: Ids, answer: AnsweredFact, *, competitor
 
 def _competitors(model: Model, q: Tensor, ends: Tensor, needed: Tensor) -> tuple[Tensor, Tensor]:
     """Per question the probabilities of the two ends, and the mean of all tails' rows (zero where it is not needed)."""
-    table = model.entities.weight.detach()
-    size = model.entities.questions_at_once()
+    table = model.entities.all_rows()
+    size = model.questions_at_once()
     likely, mean = q.new_empty(len(q), len(ends)), torch.zeros_like(q)
     for part in torch.split(torch.arange(len(q), device=q.device), size):
         p = torch.softmax(q[part] @ table.T, dim=1)

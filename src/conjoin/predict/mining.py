@@ -205,7 +205,7 @@ class MiningSearch:
         self.predictor, graph = predictor, predictor.graph
         self._rooms = TailCompleteness(graph)
         mirrors = find_mirrors(graph)
-        self._symmetric = torch.zeros(graph.n_relations, dtype=torch.bool, device=predictor.model.device)
+        self._symmetric = torch.zeros(graph.n_relations, dtype=torch.bool, device=predictor.scorer.device)
         self._symmetric[torch.from_numpy(mirrors.relation[mirrors.relation == mirrors.other])] = True
 
     def best(self, wanted: Sequence[int], n: int, *, track: Track = silent) -> FoundFacts:
@@ -247,8 +247,8 @@ def _blocks(predictor: Predictor, rooms: TailCompleteness, r: int) -> Iterator[_
     heads = np.flatnonzero(room > HOPELESS)
     heads = heads[np.argsort(-room[heads], kind="stable")]
     log_room, log_back = np.log(room[heads]), float(np.log(rooms.back[r]))
-    size = min(BLOCK, predictor.model.entities.questions_at_once())
-    if predictor.model.device.type == "cpu":
+    size = min(BLOCK, predictor.scorer.questions_at_once())
+    if predictor.scorer.device.type == "cpu":
         size = min(size, max(1, CPU_SCORES // graph.n_entities))
     for start in range(0, len(heads), size):
         part = slice(start, start + size)
@@ -262,33 +262,33 @@ def _above(predictor: Predictor, block: _Block, floor: float, keep: int) -> Foun
     A value is score - log Σ exp scores + log room, less where the reverse is known: a floor for values is a floor for
     scores that differs by head.
     """
-    graph, model = predictor.graph, predictor.model
-    heads = torch.from_numpy(block.heads).to(model.device)
+    graph, scorer = predictor.graph, predictor.scorer
+    heads = torch.from_numpy(block.heads).to(scorer.device)
     relations = np.full_like(block.heads, block.r)
-    scores = model.scores(heads, torch.full_like(heads, block.r))
+    scores = scorer.scores(heads, torch.full_like(heads, block.r))
     question, tail = graph.known.pairs(block.heads, relations)
-    scores[torch.from_numpy(question).to(model.device), torch.from_numpy(tail).to(model.device)] = -torch.inf
-    never = torch.from_numpy(graph.never_itself(block.heads, relations)).to(model.device)
+    scores[torch.from_numpy(question).to(scorer.device), torch.from_numpy(tail).to(scorer.device)] = -torch.inf
+    never = torch.from_numpy(graph.never_itself(block.heads, relations)).to(scorer.device)
     scores[never, heads[never]] = -torch.inf
     total = torch.logsumexp(scores, dim=1)
     if bool(torch.isnan(total).any() | (total == torch.inf).any()):
         raise diverged()
     offset = torch.from_numpy(block.log_room).to(scores) - total
     reversed_ = graph.known.pairs(block.heads, relations + graph.n_relations)
-    known_back = tuple(torch.from_numpy(ids).to(model.device) for ids in reversed_)
+    known_back = tuple(torch.from_numpy(ids).to(scorer.device) for ids in reversed_)
     unchanged = scores[known_back]
     scores[known_back] += block.log_back
     row, tails = (scores > (floor - offset)[:, None]).nonzero(as_tuple=True)
     value = scores[row, tails] + offset[row]
     scores[known_back] = unchanged
     fact = torch.stack([heads[row], torch.full_like(row, block.r), tails], dim=1)
-    order = torch.from_numpy(_order(predictor, block.r, value.double().cpu().numpy())).to(model.device)
+    order = torch.from_numpy(_order(predictor, block.r, value.double().cpu().numpy())).to(scorer.device)
     found = FoundFacts(order, value, scores[row, tails], fact)
     return found if len(row) <= keep else found.at(torch.topk(value, keep).indices)
 
 
 def _nothing(predictor: Predictor) -> FoundFacts:
-    empty = predictor.model.relations.new_empty(0)
+    empty = torch.empty(0, device=predictor.scorer.device)
     return FoundFacts(empty.double(), empty, empty, torch.empty(0, 3, dtype=torch.long, device=empty.device))
 
 

@@ -48,7 +48,7 @@ class HiddenSplit:
         partly = replace(graph, valid=valid, test=test)
         facts = np.concatenate([graph.train[:0], *(graph.triples(split) for split in hide)])
         self.hidden = set(map(tuple, facts[~partly.known.contains(facts)].tolist()))
-        self._search = MiningSearch(Predictor(predictor.model, partly, calibration=predictor.calibration))
+        self._search = MiningSearch(Predictor(predictor.scorer, partly, calibration=predictor.calibration))
 
     def first(self, n: int, *, relations: Sequence[int] | None = None, track: Track = silent) -> MiningEvaluation:
         """The first n mined facts of some relations, or of all."""

@@ -11,13 +11,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from conjoin.errors import UsageError
 from conjoin.graph.graph import Graph, Ids, Vocabulary
 from conjoin.io.formats import AnyPath
-from conjoin.model.model import Model
-from conjoin.model.table import EntityTable, diverged
+from conjoin.model.ensemble import Ensemble
+from conjoin.model.model import Model, single_model
+from conjoin.model.scorer import Scorer
+from conjoin.model.table import diverged
 from conjoin.predict.inputs import as_facts, as_question, chosen_ids
 from conjoin.predict.name_search import Match, NameIndex, entity_names, relation_names
 from conjoin.runs.calibration_curves import Calibration, Reals, read_calibration
@@ -107,14 +109,41 @@ class Predictor:
     """
 
     def __init__(
-        self, model: Model, graph: Graph, *, calibration: Calibration | None = None, settings: Run | None = None
+        self, model: Scorer, graph: Graph, *, calibration: Calibration | None = None, settings: Run | None = None
     ) -> None:
         model.check_graph(graph.name, n_entities=graph.n_entities, n_relations=graph.n_relations)
-        self.model = model.requires_grad_(requires_grad=False)
-        self.graph, self.calibration, self.settings = graph, calibration, settings
+        if isinstance(model, nn.Module):
+            model.requires_grad_(requires_grad=False)
+        self.scorer, self.graph, self.calibration, self.settings = model, graph, calibration, settings
+
+    @classmethod
+    def ensemble(cls, predictors: Sequence[Predictor], weights: Sequence[float] | None = None) -> Predictor:
+        """A predictor that scores with the weighted sum of log-probabilities of several runs on one graph.
+
+        It has no calibration: probabilities of one run do not hold for the sum of several. Calibrate it anew.
+
+        >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
+        >>> runs = [Predictor(Model(form, 3, 1, rank=4), graph) for form in ("complex", "5star")]
+        >>> [answer.known for answer in Predictor.ensemble(runs, [1.0, 0.5]).ask("France", "borders", k=2)].count(True)
+        1
+        """
+        members = Ensemble([predictor.scorer for predictor in predictors], weights)
+        first = predictors[0].graph
+        for number, predictor in enumerate(predictors[1:], start=2):
+            if predictor.graph.checksum != first.checksum:
+                raise UsageError(
+                    f"Run {number} ({predictor!r}) was trained on another graph than run 1 ({first!r}). "
+                    "The runs of an ensemble must share one graph, with the same names and splits."
+                )
+        return cls(members, first)
 
     def __repr__(self) -> str:
-        return f"Predictor({self.model.form} of rank {self.model.rank} on {self.graph!r})"
+        return f"Predictor({self.scorer.title} on {self.graph!r})"
+
+    @property
+    def model(self) -> Model:
+        """The model with its embeddings; an ensemble has none of its own and raises UsageError."""
+        return single_model(self.scorer, "This")
 
     def ask(
         self,
@@ -149,7 +178,7 @@ class Predictor:
         asked = [self.parse(question) for question in questions]
         answers: dict[int, list[Answer]] = {}
         ends = [place for place, question in enumerate(asked) if question.r is not None]
-        size = self.model.entities.questions_at_once()
+        size = self.scorer.questions_at_once()
         chosen = chosen_ids(self.graph.entities, candidates) if ends else None
         for start in range(0, len(ends), size):
             part = ends[start : start + size]
@@ -195,19 +224,18 @@ class Predictor:
         entities, relations = self.graph.entities, self.graph.relations
         ids = [(entities.find(h), relations.find(r), entities.find(t)) for h, r, t in as_facts(triples)]
         scored: list[Scored] = []
-        size = self.model.entities.questions_at_once()
+        size = self.scorer.questions_at_once()
         for start in range(0, len(ids), size):
-            scored += self._score(torch.tensor(ids[start : start + size], device=self.model.device))
+            scored += self._score(torch.tensor(ids[start : start + size], device=self.scorer.device))
         return scored
 
     def similar(self, entity: str, k: int = 10) -> list[Answer]:
         """The k entities whose rows point in the most similar direction (cosine); the entity itself is left out."""
         _check(k)
         e = self.graph.entities.find(entity)
-        table = self.model.entities
-        cosines = table.cosines(table.rows(torch.tensor([e], device=self.model.device))[0])
+        cosines = self.scorer.similarity(e)
         cosines[e] = -torch.inf
-        best = torch.topk(cosines, min(k, len(table) - 1))
+        best = torch.topk(cosines, min(k, len(cosines) - 1))
         linked = set(self.graph.known.neighbours(e).tolist())
         names = self.graph.entities
         return [
@@ -239,36 +267,33 @@ class Predictor:
 
     def scores(self, asked: QueryIds) -> tuple[Reals, Ids, Marks]:
         """The scores (n,) of one question, the ids of those that make known facts, and which may be answers (n,)."""
-        device = self.model.device
+        device = self.scorer.device
         if asked.r is None:
             facts = np.array([(asked.e, r, asked.t) for r in range(self.graph.n_relations)], dtype=np.int64)
             h, r, t = torch.from_numpy(facts).to(device).unbind(dim=1)
-            scores = self.model.query(h, r) @ self.model.entities.rows(t[:1])[0]
+            scores = self.scorer.score(h, r, t[0])
             never = self.graph.never_itself(facts[:, 0], facts[:, 1]) & (asked.e == asked.t)
             return _finite(scores), np.flatnonzero(self.graph.known.contains(facts)), ~never
         possible = np.ones(self.graph.n_entities, dtype=bool)
         possible[asked.e] = not self.graph.never_itself(np.array([asked.e]), np.array([asked.r]))[0]
         h, r = (torch.tensor([number], device=device) for number in asked[:2])
-        return _finite(self.model.scores(h, r)[0]), self.graph.known.tails_of(asked.e, asked.r), possible
+        return _finite(self.scorer.scores(h, r)[0]), self.graph.known.tails_of(asked.e, asked.r), possible
 
     def _entities(self, queries: Ids, k: int, chosen: Ids | None, *, only_new: bool) -> list[list[Answer]]:
-        table, device = self.model.entities, self.model.device
+        device = self.scorer.device
         h, r = torch.from_numpy(queries).to(device).unbind(dim=1)
         facts = self.graph.known.pairs(queries[:, 0], queries[:, 1])
         never = np.flatnonzero(self.graph.never_itself(queries[:, 0], queries[:, 1]))
         hidden = (never, queries[never, 0])
-        if chosen is not None:
-            table = EntityTable(table.rows(torch.from_numpy(chosen).to(device)), budget=table.budget)
-            facts, hidden = _places(facts, chosen), _places(hidden, chosen)
         if only_new:
             hidden = np.concatenate([hidden[0], facts[0]]), np.concatenate([hidden[1], facts[1]])
         out = torch.from_numpy(hidden[0]).to(device), torch.from_numpy(hidden[1]).to(device)
-        best, places = table.best(self.model.query(h, r), min(k, len(table)), out)
-        scores, ids = best.double().cpu().numpy(), places.cpu().numpy()
-        pairs = np.arange(len(ids))[:, None] * len(table) + ids
-        known, left_out = (np.isin(pairs, question * len(table) + place) for question, place in (facts, hidden))
-        if chosen is not None:
-            ids = chosen[ids]
+        among = None if chosen is None else torch.from_numpy(chosen).to(device)
+        best, found_ids = self.scorer.best(h, r, k, out, among)
+        scores, ids = best.double().cpu().numpy(), found_ids.cpu().numpy()
+        n = self.graph.n_entities
+        pairs = np.arange(len(ids))[:, None] * n + ids
+        known, left_out = (np.isin(pairs, question * n + entity) for question, entity in (facts, hidden))
         answers = []
         for row, kept in enumerate(~left_out):
             found = ids[row][kept], scores[row][kept], known[row][kept], np.full(kept.sum(), queries[row, 1])
@@ -294,12 +319,11 @@ class Predictor:
 
     def _score(self, ids: Tensor) -> list[Scored]:
         h, r, t = ids.unbind(dim=1)
-        q = self.model.query(h, r)
         host = ids.cpu().numpy()
         pairs = self.graph.known.pairs(host[:, 0], host[:, 1])
-        hidden = torch.from_numpy(pairs[0]).to(q.device), torch.from_numpy(pairs[1]).to(q.device)
-        better = self.model.entities.standing(q, t, hidden).better
-        scores = (q * self.model.entities.rows(t)).sum(dim=1).double().cpu().numpy()
+        hidden = torch.from_numpy(pairs[0]).to(h.device), torch.from_numpy(pairs[1]).to(h.device)
+        better = self.scorer.standing(h, r, t, hidden).better
+        scores = self.scorer.score(h, r, t).double().cpu().numpy()
         known = self.graph.known.contains(host)
         columns = scores.tolist(), better.tolist(), known.tolist(), self.probabilities(host[:, 1], scores)
         return [
@@ -321,14 +345,6 @@ class Predictor:
     @cached_property
     def _relation_names(self) -> NameIndex:
         return relation_names(self.graph)
-
-
-def _places(pairs: tuple[Ids, Ids], chosen: Ids) -> tuple[Ids, Ids]:
-    """Pairs of question and entity as pairs of question and place among the chosen, without the others."""
-    question, entity = pairs
-    place = np.minimum(np.searchsorted(chosen, entity), len(chosen) - 1)
-    inside = chosen[place] == entity
-    return question[inside], place[inside]
 
 
 def _finite(scores: Tensor) -> Reals:

@@ -13,7 +13,6 @@ from conjoin.errors import RunError
 from conjoin.report.stats import Answers, Moments
 from conjoin.runs.folder import RunFolder
 from conjoin.runs.run import Run
-from conjoin.runtime.atomic_files import read_json
 from conjoin.studies.spec import Benchmark, Published, Row, Study
 from conjoin.studies.status import CellStatus, cell_status, graph_facts, lacking
 
@@ -98,7 +97,7 @@ class RowResult:
 
     def answers(self) -> Answers | None:
         """How well it answers the test questions, over the seeds whose ranks were kept; None where none were."""
-        kept = [run.folder for run in self.runs if run.folder.ranks_file("test").exists()]
+        kept = [run.folder for run in self.runs if run.folder.holds_ranks("test")]
         return Answers.of(folder.ranks("test") for folder in kept) if kept else None
 
 
@@ -156,7 +155,7 @@ def collect(study: Study, root: Path) -> Findings:
 
 def _read(each: CellStatus, title: str, flaws: list[str]) -> Measured:
     """The run of a cell that is done. Events that cannot be read are a flaw of the findings, not of the run."""
-    told = read_json(each.folder.settings_file)
+    told = each.folder.settings
     run, result = each.folder.run, each.folder.result
     try:
         events = tuple(each.folder.events)

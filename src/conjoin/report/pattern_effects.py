@@ -168,7 +168,7 @@ def _pairs(findings: Findings, dataset: str) -> list[tuple[RowResult, RowResult]
 
 
 def _ready(pair: tuple[RowResult, RowResult], dataset: str, missing: list[str]) -> bool:
-    lacking = [each.row.name for each in pair if not any(r.folder.ranks_file("test").exists() for r in each.runs)]
+    lacking = [each.row.name for each in pair if not any(r.folder.holds_ranks("test") for r in each.runs)]
     for name in lacking:
         if (text := f"{dataset} {name}") not in missing:
             missing.append(text)

@@ -24,6 +24,7 @@ from conjoin.io.formats import AnyPath
 from conjoin.runs.folder import RunFolder
 from conjoin.runtime.atomic_files import read_sealed, write_sealed
 from conjoin.runtime.file_limits import LARGE_RECORD
+from conjoin.runtime.format_version import STAMP, check_format_version
 
 Reals = npt.NDArray[np.floating[Any]]
 FILE = "calibration.json"
@@ -141,6 +142,7 @@ def write_calibration(folder: AnyPath, graph: Graph, calibration: Calibration, *
     write_sealed(
         path,
         {
+            **STAMP,
             "run": kept.run.id,
             "weights": weights,
             "about": dict(calibration.about),
@@ -165,6 +167,7 @@ def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibrati
         stored = read_sealed(path, limit=LARGE_RECORD)
     except RunError as error:
         raise RunError(f"{path} is damaged or cannot be read: {AGAIN}") from error
+    check_format_version(stored, path)
     if stored.get("run") != folder.run.id:
         raise RunError(f"{path} belongs to another run: {AGAIN}")
     if stored.get("weights") != weights:

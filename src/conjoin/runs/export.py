@@ -172,7 +172,7 @@ def _tables(model: Model, graph: Graph) -> list[tuple[str, Vocabulary, VectorRow
     names, labels = graph.relations.names, _given_labels(graph.relations)
     with_reciprocals = Vocabulary("relation", (*names, *map(_turned, names)), (*labels, *map(_turned, labels)))
     return [
-        ("entities", graph.entities, model.entities.weight.float().cpu().numpy()),
+        ("entities", graph.entities, model.entities.all_rows().float().cpu().numpy()),
         ("relations", with_reciprocals, model.relations.float().cpu().numpy()),
     ]
 

@@ -30,12 +30,14 @@ from conjoin.runtime.atomic_files import (
     making,
     parse_json,
     read_limited,
-    read_sealed,
+    record,
     replacing,
+    sealed_record,
     sha256_of,
     write_sealed,
 )
 from conjoin.runtime.file_locks import taken
+from conjoin.runtime.format_version import STAMP, check_format_version
 
 COSTS = ("epochs", "parameters", "relation_parameters", "relation_bytes", "peak_bytes")
 MEANS = ("threads", "processes", "replicas", "torch", "device", "name", "path")
@@ -115,20 +117,56 @@ class RunFolder:
     def ranks_file(self, split: str) -> Path:
         return self.path / f"ranks-{split}.parquet"
 
+    def holds(self, name: str) -> bool:
+        """Is there a file of this name? Studies' archives answer for runs that no folder holds any more."""
+        return (self.path / name).exists()
+
+    def content(self, name: str, limit: int) -> bytes:
+        """The bytes of a file of at most `limit` bytes; an OSError where it is not there or larger."""
+        return read_limited(self.path / name, limit)
+
+    def holds_ranks(self, split: str) -> bool:
+        """Were the ranks of a split's questions kept?"""
+        return self.holds(self.ranks_file(split).name)
+
+    def checksum(self, name: str) -> str:
+        """SHA-256 of a file; an OSError where it cannot be read."""
+        return sha256_of(self.path / name)
+
     @property
     def exists(self) -> bool:
-        return self.settings_file.exists()
+        return self.holds(self.settings_file.name)
 
     @property
     def finished(self) -> bool:
-        return self.result_file.exists()
+        return self.holds(self.result_file.name)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """run.json: id, run, environment, command and, where the run went on elsewhere, earlier environments."""
+        return self._sealed(self.settings_file)
+
+    def record(self, name: str, limit: int = file_limits.RECORD) -> Any:
+        """The value of a JSON file; a RunError where it cannot be read."""
+        return record(self._content(self.path / name, limit), self.path / name)
+
+    def _sealed(self, file: Path) -> dict[str, Any]:
+        stored = sealed_record(self._content(file, file_limits.RECORD), file)
+        check_format_version(stored, file)
+        return stored
+
+    def _content(self, file: Path, limit: int) -> bytes:
+        try:
+            return self.content(file.name, limit)
+        except OSError as error:
+            raise RunError(f"{file} cannot be read: {error.strerror or error}") from error
 
     @property
     def run(self) -> Run:
         """The settings that this folder belongs to."""
         if not self.exists:
             raise RunError(f"{self.path} is not a run folder: it has no run.json")
-        settings = read_sealed(self.settings_file)
+        settings = self.settings
         try:
             return Run.from_json(settings.get("run", {}))
         except UsageError as error:
@@ -139,7 +177,7 @@ class RunFolder:
         """What was measured; only finished runs have it."""
         if not self.finished:
             raise self.unfinished()
-        found = read_sealed(self.result_file)
+        found = self._sealed(self.result_file)
         if not _is_result(found):
             raise RunError(f"{self.result_file} does not hold what a run measures: delete the folder and run again")
         return _Result(found)
@@ -153,7 +191,7 @@ class RunFolder:
     @property
     def events(self) -> list[dict[str, Any]]:
         """One entry per epoch. A last line cut short by a crash is left out; any other flaw is an error."""
-        if self.events_file.exists() and self.finished:
+        if self.holds(self.events_file.name) and self.finished:
             self.verify(self.events_file)
         lines = self._event_lines()
         try:
@@ -168,7 +206,7 @@ class RunFolder:
     def _event_lines(self) -> list[bytes]:
         """The whole lines of the file; none where there is no file."""
         try:
-            content = read_limited(self.events_file, file_limits.LARGE_RECORD)
+            content = self.content(self.events_file.name, file_limits.LARGE_RECORD)
             if content.count(b"\n") > file_limits.EVENTS or content.count(b",") > file_limits.VALUES:
                 raise RunError(
                     f"{self.events_file} is damaged: it has more than {file_limits.EVENTS:,} lines or "
@@ -184,7 +222,7 @@ class RunFolder:
         """Refuse a file whose bytes are not those that were measured."""
         expected = self.result["files"].get(file.name)
         try:
-            found = sha256_of(file)
+            found = self.checksum(file.name)
         except OSError as error:
             raise RunError(f"{file} cannot be read: {error.strerror or error}") from error
         if found != expected:
@@ -200,8 +238,8 @@ class RunFolder:
 
     def begin(self, run: Run, environment: dict[str, Any], command: str | None) -> None:
         """Claim the folder for a run. One that goes on elsewhere keeps what it was on before, too, each once."""
-        told = {"id": run.id, "run": run.to_json(), "environment": environment, "command": command}
-        before = read_sealed(self.settings_file) if self.half_done and self.exists else told
+        told = {**STAMP, "id": run.id, "run": run.to_json(), "environment": environment, "command": command}
+        before = self.settings if self.half_done and self.exists else told
         places: Any = before.get("earlier", [])
         if not isinstance(places, list) or not isinstance(last := before.get("environment"), dict):
             raise RunError(f"{self.settings_file} does not tell where its run was begun: delete the folder, run again")
@@ -213,7 +251,7 @@ class RunFolder:
         """A sentence about a half-done run that goes on by other means than it was begun with; empty for all others."""
         if not (self.half_done and self.exists):
             return ""
-        before = read_sealed(self.settings_file).get("environment")
+        before = self.settings.get("environment")
         if not isinstance(before, dict):
             return ""
         pairs = [(name, before.get(name, 1), environment.get(name, 1)) for name in MEANS]
@@ -254,7 +292,7 @@ class RunFolder:
         """Write the result with the checksums of the files it rests on, then drop the checkpoint."""
         kept = [*self.path.glob("*.safetensors"), *self.path.glob("ranks-*.parquet"), self.events_file]
         checksums = {path.name: sha256_of(path) for path in kept if path != self.checkpoint_file and path.exists()}
-        write_sealed(self.result_file, {**result, "files": checksums})
+        write_sealed(self.result_file, {**result, **STAMP, "files": checksums})
         self.drop_checkpoints_if_finished()
 
     def clear(self) -> None:

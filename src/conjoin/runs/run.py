@@ -15,7 +15,8 @@ from conjoin.training.recipe import RENAMED, Recipe, check_recipe
 if TYPE_CHECKING:
     from conjoin.forms.base import Form
 
-FORMAT = 1
+IDENTITY = 1
+"""Part of every id. It stays 1, so that ids stay; the version of the files is in `conjoin.runtime.format_version`."""
 Weights = Literal["last", "best"]
 
 
@@ -93,7 +94,7 @@ class Run:
         """
         earlier = {name: old for old, name in RENAMED.items()}
         recipe = {earlier.get(name, name): value for name, value in _changed(self.recipe).items()}
-        identity = {**_changed(self), "recipe": recipe, "format": FORMAT}
+        identity = {**_changed(self), "recipe": recipe, "format": IDENTITY}
         del identity["data"]
         return digest(identity)[:16]
 

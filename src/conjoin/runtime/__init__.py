@@ -1,1 +1,1 @@
-"""Services that every layer uses: devices, files, processes, signals, progress."""
+"""Services for every layer: devices, files, processes, signals, progress."""

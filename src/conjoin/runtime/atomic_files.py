@@ -1,4 +1,4 @@
-"""Files that are either the old ones or the new ones, never half of each."""
+"""Write files atomically: a reader sees the old content or the new content, never a mixture."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ KINDS = (
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to; on leaving it is synced to disk and takes the place of `path`, on an error it vanishes.
+    """A temporary path to write to. At the end the file is synced to disk and renamed to `path`; on error, deleted.
 
-    A `path` that exists must be a regular file: replacing /dev/null by a file would break the system.
+    An existing `path` must be a regular file: replacing /dev/null by a file would break the system.
     """
     _check_replaceable(path)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -52,12 +52,12 @@ def _check_replaceable(path: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.EISDIR):
             raise
-        reason = "something other than a regular file is there: choose another name"
+        reason = "something other than a regular file has this name. Choose another name"
         raise OSError(error.errno, reason, str(path)) from error
 
 
 def check_target(path: Path) -> None:
-    """A UsageError unless a file can be written at `path`: to be called before the work that fills it."""
+    """Raise UsageError unless a file can be written at `path`. Call this before the work that fills the file."""
     try:
         _check_replaceable(path)
     except OSError as error:
@@ -66,18 +66,18 @@ def check_target(path: Path) -> None:
 
 @contextmanager
 def replacing_all(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """`replacing` for files that belong together: all of them are new afterwards or, on an error, all of them old.
+    """`replacing` for several files: afterwards all of them are new or, on an error, all of them old.
 
-    A process that is killed between two of the renames at the end leaves some of each.
+    A process that is killed between two of the renames at the end leaves a mixture.
     """
     for path in paths:
         _check_replaceable(path)
     asides = [path.with_name(f".{path.name}.{secrets.token_hex(4)}.part") for path in paths]
-    kept = [aside.with_name(f"{aside.name}.old.part") for aside in asides]
+    backups = [aside.with_name(f"{aside.name}.old.part") for aside in asides]
     replaced: list[int] = []
     try:
         yield asides
-        for aside, path, old in zip(asides, paths, kept, strict=True):
+        for aside, path, old in zip(asides, paths, backups, strict=True):
             sync_file(aside)
             if path.exists():
                 _second_name(path, old)
@@ -89,21 +89,21 @@ def replacing_all(paths: Sequence[Path]) -> Iterator[list[Path]]:
                 sync_folder(folder)
         except BaseException:
             for number in replaced:
-                kept[number].replace(paths[number]) if kept[number].exists() else paths[number].unlink()
+                backups[number].replace(paths[number]) if backups[number].exists() else paths[number].unlink()
             raise
     finally:
-        for left in (*asides, *kept):
-            left.unlink(missing_ok=True)
+        for leftover in (*asides, *backups):
+            leftover.unlink(missing_ok=True)
 
 
 def sync_file(path: Path) -> None:
-    """Make what was written to a file survive a power cut."""
+    """Flush a file to disk, so that it survives a power cut."""
     with path.open("rb+") as written:
         os.fsync(written.fileno())
 
 
 def _second_name(path: Path, other: Path) -> None:
-    """The same file under another name too; a copy where the file system has no such links."""
+    """Hard-link a file; copy it if the file system has no hard links."""
     try:
         other.hardlink_to(path)
     except OSError:
@@ -111,7 +111,7 @@ def _second_name(path: Path, other: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` survive a power cut, where folders can be synced: Windows cannot open them."""
+    """Flush a rename in `folder` to disk. Does nothing on Windows, which cannot open folders."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -122,7 +122,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """The folder, with those above it; they are still there after a power cut."""
+    """Create a folder and its parents, synced to disk."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for made in missing:
@@ -131,20 +131,20 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def making(folder: Path) -> Iterator[None]:
-    """`make_folder`, but on an error those folders vanish again that were made and are empty."""
+    """`make_folder`; on an error, the new folders are removed again if they are empty."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         make_folder(folder)
         yield
     except BaseException:
         for made in missing:
-            with suppress(OSError):  # one that is not empty stays, and those above it
+            with suppress(OSError):  # a folder that is not empty stays, with its parents
                 made.rmdir()
         raise
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Readable, sorted, atomic; refuses numbers that JSON cannot hold."""
+    """Write a value as indented JSON with sorted keys, atomically. A ValueError for NaN and infinity."""
     with replacing(path) as aside:
         aside.write_bytes(_spelled(value))
 
@@ -156,22 +156,22 @@ def _spelled(value: Any) -> bytes:
 def proper(path: Path) -> os.stat_result:
     """The status of a regular file, links followed. An OSError for anything else: a pipe or a device may have no end.
 
-    Nothing is opened: opening a pipe waits for its other end, and opening a device may do something.
+    Does not open the file: opening a pipe waits for its other end, and opening a device can have side effects.
     """
     return _regular(path.stat(), path)
 
 
-def _regular(found: os.stat_result, path: Path) -> os.stat_result:
-    if stat.S_ISREG(found.st_mode):
-        return found
-    if stat.S_ISDIR(found.st_mode):
+def _regular(status: os.stat_result, path: Path) -> os.stat_result:
+    if stat.S_ISREG(status.st_mode):
+        return status
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder, and a file is expected", str(path))
-    kind = next((kind for test, kind in KINDS if test(found.st_mode)), "a special file")
-    raise OSError(errno.EINVAL, f"it is {kind}, not a regular file: save the content to a file, name that", str(path))
+    kind = next((kind for test, kind in KINDS if test(status.st_mode)), "a special file")
+    raise OSError(errno.EINVAL, f"it is {kind}, not a regular file. Save the content to a file first", str(path))
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a regular file for reading bytes; an OSError for anything else, which is not opened and never waited for."""
+    """Open a regular file for reading bytes. An OSError for anything else, without opening it or waiting."""
     proper(path)
     stream = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
     try:
@@ -183,12 +183,12 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Where a pipe has taken the place of the file since it was looked at, opening it must not wait."""
+    """Open without waiting: since the check, a pipe may have replaced the file."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_limited(path: Path, limit: int) -> bytes:
-    """The content of a regular file; an OSError where it has more than `limit` bytes, whatever size it claims."""
+    """The content of a regular file. An OSError if it has more than `limit` bytes, whatever size the system reports."""
     with open_regular(path) as stream:
         if os.fstat(stream.fileno()).st_size > limit:
             raise _too_large(path, limit)
@@ -199,16 +199,17 @@ def read_limited(path: Path, limit: int) -> bytes:
 
 
 def _too_large(path: Path, limit: int) -> OSError:
-    return OSError(errno.EFBIG, f"it has more than the {limit:,} bytes that such a file may have", str(path))
+    return OSError(errno.EFBIG, f"it has more than {limit:,} bytes, the limit for such a file", str(path))
 
 
 def parse_json(content: bytes) -> Any:
-    """The value of JSON in UTF-8. A ValueError also where it would take far more memory than its bytes.
+    """The value of JSON in UTF-8. A ValueError if it is invalid, is nested too deep or has too many values.
 
-    Every value follows a comma or a bracket. Those inside texts are counted too, which no record comes near to.
+    Values are estimated by counting commas and opening brackets, including those in strings; real records are far below
+    the limit.
     """
     if sum(content.count(sign) for sign in (b",", b"[", b"{")) > file_limits.VALUES:
-        raise ValueError(f"it holds more than {file_limits.VALUES:,} values")
+        raise ValueError(f"it has more than {file_limits.VALUES:,} values")
     try:
         value = json.loads(content.decode())
     except RecursionError as error:
@@ -218,9 +219,9 @@ def parse_json(content: bytes) -> Any:
 
 
 def refuse_nesting(value: Any) -> None:
-    """A ValueError where lists and objects stand in each other more than `limits.NESTED` deep.
+    """Raise ValueError if lists and objects are nested more than `file_limits.NESTED` levels deep.
 
-    Functions that walk through the value may then call themselves at every level.
+    After this check, recursive functions can process the value.
     """
     level = [value]
     for _ in range(file_limits.NESTED):
@@ -237,15 +238,22 @@ def _members(value: Any) -> Iterable[Any]:
 def read_json(path: Path, *, limit: int = file_limits.RECORD) -> Any:
     """The inverse of `write_json`, for files of at most `limit` bytes."""
     try:
-        return parse_json(read_limited(path, limit))
+        content = read_limited(path, limit)
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
+    return record(content, path)
+
+
+def record(content: bytes, path: Path) -> Any:
+    """The JSON value of a file's content. A RunError names the file."""
+    try:
+        return parse_json(content)
     except ValueError as error:
-        raise RunError(f"{path} is damaged ({error}): delete the folder and run again") from error
+        raise RunError(f"{path} is damaged ({error}). Delete the folder and run again.") from error
 
 
 def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
-    """An object with the checksum of its own content, so that a changed digit is noticed."""
+    """Write an object with the checksum of its content, so that any change is detected."""
     with replacing(path) as aside:
         aside.write_bytes(sealed(value))
 
@@ -256,20 +264,28 @@ def sealed(value: Mapping[str, Any]) -> bytes:
 
 
 def read_sealed(path: Path, *, limit: int = file_limits.RECORD) -> dict[str, Any]:
-    """The inverse of `write_sealed`: the object without its checksum."""
-    value = read_json(path, limit=limit)
+    """The inverse of `write_sealed`: the object without its checksum, or RunError if the checksum is wrong."""
+    return _unsealed(read_json(path, limit=limit), path)
+
+
+def sealed_record(content: bytes, path: Path) -> dict[str, Any]:
+    """The object of a file's content that `sealed` made, without its checksum. A RunError names the file."""
+    return _unsealed(record(content, path), path)
+
+
+def _unsealed(value: Any, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict) or value.pop(SEAL, None) != digest(value):
         raise broken_seal(path)
     return value
 
 
 def broken_seal(path: Path) -> RunError:
-    """What to raise about a file whose checksum is not that of its content."""
-    return RunError(f"{path} is damaged: its content does not fit its own checksum; delete the folder and run again")
+    """The error for a file with a wrong checksum."""
+    return RunError(f"{path} is damaged: its content does not match its checksum. Delete the folder and run again.")
 
 
 def digest(value: Any) -> str:
-    """The checksum of what JSON can hold, in whatever order its keys come."""
+    """The checksum of a JSON value, independent of the order of its keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Where and how precisely numbers are computed, each choice with its reason."""
+"""Choose the device, the precision and the number of threads, each with its reason; measure time and memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Choice(NamedTuple):
 
 
 def choose_device(wanted: str | None = None) -> Choice:
-    """The wanted device, or a GPU where there is one."""
+    """The wanted device; without one a GPU if the machine has one, else the CPU."""
     if wanted is None or wanted == "auto":
         if torch.cuda.is_available():
             return Choice(torch.device("cuda"), f"{torch.cuda.get_device_name()} found")
@@ -43,19 +43,21 @@ def choose_device(wanted: str | None = None) -> Choice:
 
 
 def usable_device(wanted: torch.device | str) -> torch.device:
-    """A device that tensors can be on; an error where they cannot."""
+    """The device, or UsageError if no tensor can be created on it."""
     try:
         device = torch.device(wanted)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise UsageError(f"device '{wanted}' cannot be used ({reason}): use cpu, or name none") from error
+        raise UsageError(
+            f"The device '{wanted}' cannot be used: {reason}. Use cpu, or let Conjoin choose (no --device)."
+        ) from error
     return device
 
 
 @contextmanager
 def matmul_precision(precision: str) -> Iterator[None]:
-    """Products of float32 matrices on a GPU in this precision, restored afterwards."""
+    """Multiply float32 matrices on a GPU in this precision; restores the earlier setting."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     try:
@@ -66,9 +68,9 @@ def matmul_precision(precision: str) -> Iterator[None]:
 
 @contextmanager
 def threads_for(flops: float) -> Iterator[None]:
-    """One thread for steps so small that threads would mostly wait for each other, restored afterwards.
+    """Use one thread for steps so small that threads would mostly wait for each other; restores the earlier number.
 
-    It depends on sizes alone, so that a run with as many threads on one machine gives the same numbers every time.
+    The choice depends on sizes only, so a run with the same number of threads on one machine is reproducible.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1 if flops < SMALL_STEP else before)
@@ -79,14 +81,14 @@ def threads_for(flops: float) -> Iterator[None]:
 
 
 def recorded(function: Callable[..., Tensor], *examples: Tensor) -> Callable[..., Tensor]:
-    """The function as one recording of GPU work that is replayed on inputs of the examples' shapes."""
-    places = [example.clone() for example in examples]
+    """The function as a CUDA graph, which is replayed on inputs with the examples' shapes."""
+    buffers = [example.clone() for example in examples]
     results: list[Tensor] = []
-    replay = recorded_work(lambda: results.append(function(*places)))
+    replay = recorded_work(lambda: results.append(function(*buffers)))
 
     def run(*inputs: Tensor) -> Tensor:
-        for place, given in zip(places, inputs, strict=True):
-            place.copy_(given)
+        for buffer, x in zip(buffers, inputs, strict=True):
+            buffer.copy_(x)
         replay()
         return results[0].clone()
 
@@ -94,7 +96,7 @@ def recorded(function: Callable[..., Tensor], *examples: Tensor) -> Callable[...
 
 
 def recorded_work(work: Callable[[], None]) -> Callable[[], None]:
-    """GPU work as one recording. Everything must stay where it is in memory; recording runs nothing."""
+    """GPU work as a CUDA graph. Its tensors must keep their addresses; recording does not run the work."""
     recording = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     with torch.cuda.graph(recording):
@@ -103,12 +105,12 @@ def recorded_work(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def too_old(device: torch.device) -> bool:
-    """Whether a CUDA device lacks the matrix units for TF32 and bfloat16, which came with Ampere."""
+    """Does a CUDA device lack the matrix units for TF32 and bfloat16 (introduced with Ampere)?"""
     return torch.cuda.get_device_capability(device) < (8, 0)
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until a device has done what it was given, so that a clock can be read."""
+    """Wait until a device has finished its work, so that times can be measured."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -121,8 +123,10 @@ def seconds_of(
     warm: int = 2,
     of: Callable[[list[float]], float] = statistics.median,
 ) -> float:
-    """Median (or another `of`) seconds of `work` after `warm` times that do not count, the device waited for before and
-    after."""
+    """The median (or another statistic `of`) of the seconds of `work`, run `times` times after `warm` runs to warm up.
+
+    The device is synchronised before and after each run.
+    """
     taken = []
     for number in range(warm + times):
         synchronize(device)
@@ -135,7 +139,7 @@ def seconds_of(
 
 
 def reset_peak(device: torch.device) -> None:
-    """Start measuring the most memory in use afresh, where the system allows it."""
+    """Reset the measured peak of memory, if the system allows it."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     else:
@@ -144,22 +148,22 @@ def reset_peak(device: torch.device) -> None:
 
 
 def peak_bytes(device: torch.device) -> int:
-    """The most memory in use since `reset_peak`: of the card for a GPU, of the whole process for a CPU."""
+    """The peak of memory since `reset_peak`, in bytes: of torch on a GPU, of the whole process on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return most_resident()
 
 
 LATE = ("torch.fx.experimental.symbolic_shapes", "pyarrow.parquet")
-"""What a training loads only on its way: the backward pass the first, keeping its results the second."""
+"""Libraries that a training imports late: by its backward pass, and by storing its results."""
 
 
 CODE = 256 << 20
-"""Libraries need no more than this for their code; more pages of files are a graph's, which can be read again."""
+"""The most memory for the code of libraries; further file pages are a memory-mapped graph, which can be evicted."""
 
 
 def held_bytes(device: torch.device) -> int:
-    """What this process holds of the memory it trains in: libraries and graph; of a card nothing worth counting."""
+    """Bytes of the device's memory that this process uses before training: libraries and graph; 0 on a GPU."""
     if device.type == "cuda":
         return 0
     for library in LATE:
@@ -171,7 +175,7 @@ def held_bytes(device: torch.device) -> int:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that can still be had: of the card for a GPU, else of the machine and of the group it is confined to."""
+    """Free bytes: on a GPU of the card, else of the machine, limited by control groups."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return min(_available(), *_left_in_groups())
@@ -181,13 +185,13 @@ def _available() -> int:
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return 1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1])
-    if not hasattr(os, "sysconf"):  # Windows does not tell: nothing is refused for want of memory
+    if not hasattr(os, "sysconf"):  # Windows does not report it, so nothing is refused for lack of memory
         return sys.maxsize
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _left_in_groups() -> Iterator[int]:
-    """What control groups leave, in both of their versions; a file cache can be given up and does not count as used."""
+    """Bytes left by control groups (versions 2 and 1); the file cache can be evicted and does not count as used."""
     yield sys.maxsize
     for limit, used, stat in (
         ("memory.max", "memory.current", "memory.stat"),
@@ -200,13 +204,13 @@ def _left_in_groups() -> Iterator[int]:
 
 
 def has_bf16_products() -> bool:
-    """Does this processor multiply bfloat16 faster than float32? Where it does not, torch does so in software."""
-    asked = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
-    return any(known() for known in asked if known)
+    """Does this processor have instructions for bfloat16 products? Without them torch computes them in software."""
+    tests = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+    return any(test() for test in tests if test)
 
 
 def describe(device: torch.device) -> dict[str, str | int]:
-    """What the numbers were computed on: goes into the run folder, not into the run's identity."""
+    """The hardware and software of a run; stored in the run folder, not part of the run's id."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
         "device": str(device),
@@ -219,18 +223,18 @@ def describe(device: torch.device) -> dict[str, str | int]:
 
 
 def commit() -> str:
-    """The commit of the sources that are running, with a + where files were changed since; empty where unknown.
+    """The commit of the running sources, with a + if files were changed since; empty if unknown.
 
-    A copy of the sources without their history is told its commit by the variable CONJOIN_COMMIT.
+    For a copy of the sources without git, set the environment variable CONJOIN_COMMIT.
     """
-    if told_by_hand := os.environ.get("CONJOIN_COMMIT"):
-        return told_by_hand
+    if from_environment := os.environ.get("CONJOIN_COMMIT"):
+        return from_environment
     here = Path(__file__).resolve()
     git = ["git", "-C", str(here.parent)]
     try:
         subprocess.run([*git, "ls-files", "--error-unmatch", str(here)], capture_output=True, timeout=10, check=True)
-        words = ["describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
-        told = subprocess.run([*git, *words], capture_output=True, text=True, timeout=10, check=True)
+        arguments = ["describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+        described = subprocess.run([*git, *arguments], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return told.stdout.strip()
+    return described.stdout.strip()

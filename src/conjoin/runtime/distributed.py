@@ -1,8 +1,8 @@
-"""Several processes that work as one: how they find each other and what they tell each other.
+"""Connect several processes and let them exchange tensors.
 
-`torchrun --nproc-per-node N -m conjoin …` starts them, or `conjoin.runtime.launcher` on this machine. A process
-that was started alone is a mesh of one: every verb of `Mesh` is then free. They exchange tensors and text, never
-objects: torch would pickle those, and unpickling what came over a socket can execute.
+`torchrun --nproc-per-node N -m conjoin …` starts the processes, or `conjoin.runtime.launcher` on this machine. A single
+process is a mesh of one, for which every method of `Mesh` returns at once. Processes exchange tensors and text, never
+objects: torch would pickle objects, and unpickling data from a socket can execute code.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from conjoin.runtime.launcher import SOCKETS, loopback, store_file
 from conjoin.runtime.peer_check import strangers
 
 PATIENCE = timedelta(minutes=10)
-"""How long a process waits for another that is silent, as after a machine lost its power. One that dies closes its
-connections, and is noticed at once."""
+"""How long a process waits for a silent one, for example after a power failure of its machine. A process that dies
+closes its connections, which the others notice at once."""
 COURTESY = 20.0
-"""Seconds that a process which found an error waits for the first one to tell it."""
+"""Seconds that a process with an error waits until the first process has reported it."""
 ASK_EVERY = 0.25
-"""Seconds between two times that the processes ask each other whether to stop."""
-TOLD = "conjoin/told"
+"""Seconds between two exchanges about stopping."""
+REPORTED = "conjoin/told"
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """Where this process stands: `count` processes are `replicas` copies of a table, each cut into `shards` by rows.
+    """The position of this process: `count` processes hold `replicas` copies of a table, each divided into `shards`.
 
-    Questions are divided among replicas, rows among shards. All other work is small and every process does all of it,
-    so that what stands outside the table is the same everywhere.
+    Queries are divided among replicas, rows among shards. All other work is small and every process does all of it, so
+    everything outside the table is equal in all processes.
     """
 
     rank: int = 0
@@ -61,17 +61,17 @@ class Mesh:
 
     @property
     def is_first(self) -> bool:
-        """Does this process write files and talk to the person?"""
+        """Does this process write files and print messages?"""
         return self.rank == 0
 
     def span(self, rows: int, shard: int | None = None) -> tuple[int, int]:
-        """First and last + 1 of the rows of a shard, this one's by default; the last shards may be shorter or empty."""
+        """First row and last row + 1 of a shard, by default this one; the last shards may be shorter or empty."""
         size = -(-rows // self.shards)
         first = min(rows, (self.shard if shard is None else shard) * size)
         return first, min(rows, first + size)
 
     def part(self, questions: int) -> slice:
-        """The questions that this replica answers."""
+        """The queries of this replica."""
         size = -(-questions // self.replicas)
         return slice(min(questions, self.replica * size), min(questions, (self.replica + 1) * size))
 
@@ -88,29 +88,29 @@ class Mesh:
         return self._reduced(x, dist.ReduceOp.SUM, "replicas") if self.replicas > 1 else x
 
     def gathered(self, x: Tensor) -> list[Tensor]:
-        """What every shard holds, in their order; all of one shape."""
+        """The tensors of all shards, in order; all have the same shape."""
         if self.shards == 1:
             return [x]
-        found = [torch.empty_like(x) for _ in range(self.shards)]
+        tensors = [torch.empty_like(x) for _ in range(self.shards)]
         with lost_process_errors():
-            dist.all_gather(found, x.contiguous(), group=_groups.get("shards"))
-        return found
+            dist.all_gather(tensors, x.contiguous(), group=_groups.get("shards"))
+        return tensors
 
     def from_shard(self, x: Tensor, shard: int) -> Tensor:
-        """What that shard holds, in place, for the processes of the first replica."""
+        """The tensor of one shard, copied into `x` in all processes of this replica."""
         if self.shards > 1:
             with lost_process_errors():
                 dist.broadcast(x, self.replica * self.shards + shard, group=_groups.get("shards"))
         return x
 
     def agreed(self, value: float) -> float:
-        """The first process's value, whatever the others think."""
+        """The value of the first process, in all processes."""
         if self.count == 1:
             return value
-        told = torch.tensor(value, dtype=torch.float64)
+        shared = torch.tensor(value, dtype=torch.float64)
         with lost_process_errors():
-            dist.broadcast(told, 0)
-        return float(told)
+            dist.broadcast(shared, 0)
+        return float(shared)
 
     def most(self, value: float) -> float:
         """The largest value of any process."""
@@ -119,8 +119,11 @@ class Mesh:
         return float(self._reduced(torch.tensor(value, dtype=torch.float64), dist.ReduceOp.MAX, "all"))
 
     def agreeing(self, ask: Callable[[], bool]) -> Callable[[], bool]:
-        """Does any process say yes? For all processes at once, and asked after as many calls as take `ASK_EVERY`: every
-        process must call it as often as the others."""
+        """A function that is true in all processes once `ask` is true in one of them.
+
+        The processes exchange their answers about every ASK_EVERY seconds. Every process must call the function equally
+        often.
+        """
         left, calls, since = 1, 1, time.monotonic()
 
         def asked() -> bool:
@@ -129,7 +132,7 @@ class Mesh:
             if left:
                 return False
             yes, now = self.most(ask()), time.monotonic()
-            # At most twice as many calls as before: the next ones may take longer.
+            # At most twice as many calls as before, because the next calls may take longer.
             calls = int(self.agreed(max(1, min(2 * calls, calls * ASK_EVERY // max(now - since, 1e-9)))))
             left, since = calls, now
             return bool(yes)
@@ -137,18 +140,18 @@ class Mesh:
         return asked
 
     def heard(self, words: str) -> list[str]:
-        """What every process says, in their order."""
+        """The texts of all processes, in order."""
         if self.count == 1:
             return [words]
         octets = words.encode()
-        said = torch.zeros(int(self.most(len(octets))), dtype=torch.uint8)
-        said[: len(octets)] = torch.tensor(list(octets), dtype=torch.uint8)
-        if not len(said):
+        own = torch.zeros(int(self.most(len(octets))), dtype=torch.uint8)
+        own[: len(octets)] = torch.tensor(list(octets), dtype=torch.uint8)
+        if not len(own):
             return [""] * self.count
-        found = [torch.empty_like(said) for _ in range(self.count)]
+        texts = [torch.empty_like(own) for _ in range(self.count)]
         with lost_process_errors():
-            dist.all_gather(found, said)
-        return [bytes(each.tolist()).rstrip(b"\0").decode(errors="replace") for each in found]
+            dist.all_gather(texts, own)
+        return [bytes(text.tolist()).rstrip(b"\0").decode(errors="replace") for text in texts]
 
     def _reduced(self, x: Tensor, operation: Any, among: str) -> Tensor:
         with lost_process_errors():
@@ -159,8 +162,8 @@ class Mesh:
 ALONE = Mesh()
 _current = ALONE
 _groups: dict[str, Any] = {}
-"""Whom this process talks to: other shards, other replicas; all where there is no entry. No table holds them, so that
-they end with `joined`."""
+"""The process groups: the other shards, the other replicas; without an entry, all processes. Tables do not hold them,
+so they can end with `joined`."""
 
 
 def current() -> Mesh:
@@ -170,21 +173,21 @@ def current() -> Mesh:
 
 @contextmanager
 def joined() -> Iterator[Mesh]:
-    """Join the processes that `conjoin.runtime.launcher` or torchrun started; alone otherwise."""
+    """Join the processes that `conjoin.runtime.launcher` or torchrun started; a single process is a mesh of one."""
     global _current  # noqa: PLW0603 (the process group is as global)
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
-    # Imported later, by an optimiser say, this module would keep the process group alive as a default argument: its
-    # threads would outlive the interpreter, and now and then one of them aborts a process that has done its work.
+    # Imported later, for example by an optimiser, this module would keep the process group alive as a default argument.
+    # Its threads would outlive the interpreter, and sometimes one of them aborts a process that has finished its work.
     import torch.distributed.nn.functional
 
     cards = torch.accelerator.device_count()
-    place = int(os.environ.get("LOCAL_RANK", "0"))
-    if place < cards:
-        torch.accelerator.set_device_index(place)
-    store, rank, count = _met()
-    # torchrun may keep its store when it starts the processes again: without this they would look for dead ones.
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    if local_rank < cards:
+        torch.accelerator.set_device_index(local_rank)
+    store, rank, count = _rendezvous()
+    # torchrun may keep its store when it restarts the processes; the prefix hides the entries of the dead ones.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     board = dist.PrefixStore(f"conjoin/{attempt}", store)  # type: ignore[attr-defined]
     with lost_process_errors():
@@ -202,19 +205,19 @@ def joined() -> Iterator[Mesh]:
 
 
 def _refuse_strangers() -> None:
-    """Called once the processes are connected and before they exchange anything."""
-    if found := strangers():
+    """Check the peers after the processes are connected and before they exchange anything."""
+    if connections := strangers():
         raise ConjoinError(
-            f"A process of another user of this machine connected to this run ({'; '.join(found)}). This process stops "
-            "before it exchanges anything. Start the run again by the same call, or command with --resume."
+            f"A process of another user of this machine connected to this run ({'; '.join(connections)}). This process "
+            "stops before it exchanges any data. Start the run again with the same call, or command with --resume."
         )
 
 
-def _met() -> tuple[Any, int, int]:
-    """The store that the processes share, the place of this one among them, and their number.
+def _rendezvous() -> tuple[Any, int, int]:
+    """The store that the processes share, the rank of this process, and the number of processes.
 
-    Launched ones meet in a file. Others do as the environment says; where all of them are on this machine, they talk
-    over its loopback interface, which no other machine reaches.
+    Processes of the launcher share a file; others follow the environment. If all of them are on this machine, they
+    communicate over its loopback interface, which other machines cannot reach.
     """
     rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if file := store_file():
@@ -226,18 +229,18 @@ def _met() -> tuple[Any, int, int]:
     if os.environ.get("LOCAL_WORLD_SIZE") == str(count) and (interface := loopback()):
         for name in SOCKETS:
             os.environ.setdefault(name, interface)
-    found: tuple[Any, int, int] = next(rendezvous("env://", timeout=PATIENCE))
-    return found
+    store_and_ranks: tuple[Any, int, int] = next(rendezvous("env://", timeout=PATIENCE))
+    return store_and_ranks
 
 
 def init_mesh(replicas: int) -> Mesh:
-    """Divide the joined processes into so many replicas of the table, each of them sharded."""
+    """Divide the joined processes into `replicas` copies of the table, each of them sharded."""
     global _current  # noqa: PLW0603
     mesh = _current
     if replicas < 1 or mesh.count % replicas:
         raise UsageError(
-            f"{mesh.count} process{'es' * (mesh.count > 1)} cannot hold {replicas} replicas: "
-            "choose a number that divides them (--replicas)"
+            f"{mesh.count} process{'es' * (mesh.count > 1)} cannot hold {replicas} replicas. "
+            "Choose a number of replicas (--replicas) that divides the number of processes."
         )
     if replicas == mesh.replicas:
         return mesh
@@ -258,18 +261,18 @@ def restarted() -> bool:
 
 
 def mark_error_reported(mesh: Mesh) -> None:
-    """The first process has said what is wrong: the others may go."""
+    """Tell the other processes that the first one has reported the error, so that they may end."""
     if mesh.board is not None:
-        with suppress(RuntimeError):  # those who hold the store may have left
-            mesh.board.set(TOLD, "yes")
+        with suppress(RuntimeError):  # the process with the store may have ended
+            mesh.board.set(REPORTED, "yes")
 
 
 def wait_for_error_report(mesh: Mesh) -> None:
-    """Do not end before the first process has said what is wrong: whoever ends first stops the others."""
+    """Wait until the first process has reported the error: the end of one process stops the others."""
     give_up = time.monotonic() + COURTESY
     while mesh.board is not None and time.monotonic() < give_up:
         try:
-            if mesh.board.check([TOLD]):
+            if mesh.board.check([REPORTED]):
                 return
         except RuntimeError:
             return
@@ -278,7 +281,7 @@ def wait_for_error_report(mesh: Mesh) -> None:
 
 @contextmanager
 def lost_process_errors() -> Iterator[None]:
-    """What the network says when a process is gone, as an error that names the way out."""
+    """Turn network errors, which mean that another process has ended, into ProcessLost."""
     try:
         yield
     except UsageError:
@@ -288,6 +291,6 @@ def lost_process_errors() -> Iterator[None]:
         known = re.search(r"connection (closed|reset|refused)|timed out|timeout", spelled, re.IGNORECASE)
         reason = known[0].casefold() if known else spelled
         raise ProcessLost(
-            f"another process of this run is gone ({reason}), so this one stops too. The run goes on from its last "
-            "checkpoint by the same call, or command with --resume; by itself under torchrun (--max-restarts)."
+            f"Another process of this run has ended ({reason}), so this process stops too. Continue from the last "
+            "checkpoint with the same call, or command with --resume. torchrun restarts by itself (--max-restarts)."
         ) from error

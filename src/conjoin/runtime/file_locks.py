@@ -1,4 +1,4 @@
-"""File locks that end with the process that holds them, on every system that filelock knows.
+"""File locks that the system releases when their process ends, on every system that filelock supports.
 
 A lock is the system's own lock on an open file (`flock` on Unix, `LockFileEx` on Windows). The file may stay behind
 after the lock is released; only the lock counts. Does not import torch.
@@ -18,38 +18,38 @@ from pathlib import Path
 from filelock import lock_descriptor, unlock_descriptor
 
 GRACE = 0.2
-"""Seconds for which `taken` tries again. A process that only looks (`is_held`) holds the lock for microseconds."""
+"""Seconds for which `taken` retries: another process that calls `is_held` holds the lock for microseconds."""
 PAUSE = 0.02
 LOOKS = 5
-"""How often `is_held` must find the lock held before it says so: the holder may be another process that looks."""
+"""Tries of `is_held` before it returns True: the lock may be held by another call of `is_held`."""
 
 
 @contextmanager
 def taken(path: Path, *, wait: bool = False, remove: bool = False) -> Iterator[None]:
-    """Hold the lock of a file, which is created where it is missing; `remove` deletes it at the end.
+    """Hold the lock of a file, which is created if it is missing; `remove` deletes it at the end.
 
-    A BlockingIOError where another process holds it, unless `wait` is set: then this process waits for its turn. An
-    OSError where the file cannot be opened or is not a regular file, for opening a named pipe would wait for ever.
+    If another process holds the lock, wait for it with `wait`, else raise BlockingIOError. Raises OSError if the file
+    cannot be opened or is not a regular file: opening a named pipe would wait forever.
     """
     descriptor = _acquired(path, wait=wait)
     try:
         yield
     finally:
         try:
-            if remove:  # while it is held: a process that waits for this file notices that it is gone
+            if remove:  # while the lock is held, so that a waiting process notices the removal
                 with suppress(OSError):
                     path.unlink()
-            with suppress(OSError):  # closing releases it, too; this also takes it from processes forked meanwhile
+            with suppress(OSError):  # closing is not enough: a process forked meanwhile would still hold the lock
                 unlock_descriptor(descriptor)
         finally:
             os.close(descriptor)
-        if remove and os.name == "nt":  # Windows keeps files that are open
+        if remove and os.name == "nt":  # Windows does not delete open files
             with suppress(OSError):
                 path.unlink()
 
 
 def is_held(path: Path) -> bool:
-    """Does a process hold the lock of this file? Leaves the file as it is; False where the system does not tell."""
+    """Does a process hold the lock of this file? Does not change the file; False if the system does not report it."""
     for look in range(LOOKS):
         if look:
             time.sleep(random.uniform(0, PAUSE / LOOKS))
@@ -69,7 +69,7 @@ def is_held(path: Path) -> bool:
 
 
 def _acquired(path: Path, *, wait: bool) -> int:
-    """The open file whose lock this process holds and that `path` still leads to."""
+    """The descriptor of the file whose lock this process now holds, after checking that `path` is still this file."""
     give_up = time.monotonic() + GRACE
     while True:
         descriptor = _opened(path, os.O_RDWR | os.O_CREAT)
@@ -86,7 +86,7 @@ def _acquired(path: Path, *, wait: bool) -> int:
 
 
 def _opened_to_look(path: Path) -> int:
-    """Network file systems lock only files that are open for writing; others let a reader look as well."""
+    """Open the file for writing, which network file systems require for a lock, or for reading if that is forbidden."""
     try:
         return _opened(path, os.O_RDWR)
     except PermissionError:
@@ -98,7 +98,7 @@ def _opened_to_look(path: Path) -> int:
 
 
 def _opened(path: Path, flags: int) -> int:
-    """The file of that very name, no link and no pipe: both are refused before they are opened."""
+    """Open a regular file. A link or pipe is refused without opening it."""
     with suppress(FileNotFoundError):
         _check_regular(path, os.lstat(path))
     careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -111,13 +111,13 @@ def _opened(path: Path, flags: int) -> int:
     return descriptor
 
 
-def _check_regular(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check_regular(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def _leads_to(path: Path, descriptor: int) -> bool:
-    """Is the open file still the one of that path? A process that held the lock before may have removed it."""
+    """Is the open file still the file at `path`? An earlier holder of the lock may have removed it."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:

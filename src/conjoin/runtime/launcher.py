@@ -1,7 +1,7 @@
-"""Starts the processes that share a verb on this machine, passes signals on to them and waits until all have ended.
+"""Start the processes of a command on this machine, forward signals to them and wait until all have ended.
 
-They meet through a file in a folder that only this user can open, and talk over the loopback interface: nothing here
-listens to a network. Does not import torch. A process that was started notices when its launcher is gone.
+They find each other through a file in a folder that only this user can open, and communicate over the loopback
+interface: nothing listens to a network. A started process notices when its launcher has ended. Does not import torch.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ MEETING = "CONJOIN_MEETING"
 """The environment variable with the private folder in which launched processes find each other."""
 STORE = "store"
 SOCKETS = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
-"""The environment variables that say on which network interface gloo and NCCL listen."""
+"""The environment variables with the network interface on which gloo and NCCL listen."""
 OTHER_LAUNCHERS = ("MASTER_ADDR", "MASTER_PORT", "GROUP_RANK", "ROLE_RANK", "TORCHELASTIC_")
-"""What an environment may still say about processes that torchrun started."""
+"""Environment variables of torchrun, which the started processes must not inherit."""
 AT_ONCE = 2
-"""Seconds within which several processes fail for one reason."""
+"""Failures within this number of seconds have one cause."""
 ALONE = 10.0
-"""Seconds that the others have to end by themselves after one failed; then they get SIGTERM, then SIGKILL."""
+"""Seconds for the other processes to end by themselves after one failed; then they get SIGTERM, then SIGKILL."""
 LAST = 60.0
-"""Seconds that a process has for its checkpoint once its launcher is gone."""
+"""Seconds for a process to write its checkpoint after its launcher has ended."""
 EVERY = 0.05
 
 
 @dataclass(frozen=True)
 class Failure:
-    """How a process ended: its exit code, negative for a signal, and when, in seconds of any clock."""
+    """The exit code of a process, negative for a signal, and the time of its end in seconds."""
 
     exitcode: int
     timestamp: float
 
 
 def launch(words: Sequence[str], count: int) -> int:
-    """Run `conjoin WORDS` as `count` processes of this machine and return the exit code; a lost process ends all.
+    """Run `conjoin WORDS` in `count` processes on this machine and return the exit code; if one dies, all end.
 
-    SIGINT and SIGTERM go on to all processes. The exit code is then 130 or 143, once they have stopped.
+    SIGINT and SIGTERM are forwarded to all processes. The exit code is then 130 or 143, after they have stopped.
     """
     if count < 1:
         raise UsageError(f"--processes must be at least 1, got {count}.")
@@ -82,14 +82,17 @@ def _exit_code(failures: Mapping[int, Failure], asked: Sequence[int], count: int
     if failure.exitcode > 0:
         return failure.exitcode
     raise ProcessLost(
-        f"process {rank} of {count} was killed ({_name(-failure.exitcode)}), so the others were stopped. "
-        "The run goes on from its last checkpoint by the same command with --resume."
+        f"Process {rank} of {count} was killed ({_name(-failure.exitcode)}), so the others were stopped. "
+        "Continue from the last checkpoint: repeat the command with --resume."
     )
 
 
 def culprit(failures: Mapping[int, Failure]) -> tuple[int, Failure]:
-    """Which process failed first. Who loses the network aborts so soon after one that was killed that both are found
-    together: then it was the killed one. Those that had to be killed for not ending by themselves come later."""
+    """The process that failed first.
+
+    If one process is killed, the others lose their connections and abort so soon that all failures are seen together.
+    Then a killed process is the cause. Processes that the launcher killed later are not.
+    """
     first = min(failure.timestamp for failure in failures.values())
 
     def order(item: tuple[int, Failure]) -> tuple[bool, int, float]:
@@ -101,7 +104,7 @@ def culprit(failures: Mapping[int, Failure]) -> tuple[int, Failure]:
 
 
 def loopback() -> str | None:
-    """The name of the network interface that only this machine reaches; None where the system does not tell."""
+    """The name of the loopback interface; None if the system does not report it."""
     with suppress(OSError, AttributeError):
         names = {name for _, name in socket.if_nameindex()}
         return next((name for name in ("lo", "lo0") if name in names), None)
@@ -109,13 +112,13 @@ def loopback() -> str | None:
 
 
 def _start(words: Sequence[str], rank: int, count: int, folder: Path) -> subprocess.Popen[bytes]:
-    """One process. The pipe to its standard input closes when this process is gone, however it ends.
+    """Start one process. The pipe to its standard input closes when this process ends, however it ends.
 
-    It gets a session of its own, so that a signal to this process's group reaches it once, from here. `-P` keeps
-    modules in the working directory from being imported, unless this process would import them itself.
+    The process starts a new session, so that a signal to this process's group reaches it once, from here. `-P` prevents
+    imports from the working directory, unless this process would import from there too.
     """
-    kept = (name for name in os.environ if not name.startswith((*OTHER_LAUNCHERS, *SOCKETS)))
-    environment = {name: os.environ[name] for name in kept}
+    inherited = (name for name in os.environ if not name.startswith((*OTHER_LAUNCHERS, *SOCKETS)))
+    environment = {name: os.environ[name] for name in inherited}
     environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
     environment |= {MEETING: str(folder), "RANK": str(rank), "LOCAL_RANK": str(rank)}
     environment |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(count))
@@ -132,13 +135,13 @@ def _start(words: Sequence[str], rank: int, count: int, folder: Path) -> subproc
 
 
 def _waited(workers: Sequence[subprocess.Popen[bytes]], asked: Sequence[int]) -> dict[int, Failure]:
-    """Wait until all have ended, pass signals on, and stop the others once one has failed; how those that failed ended.
+    """Wait until all processes have ended, forward signals, and stop all after a failure. Returns the failures by rank.
 
-    A second signal ends each process at once (`conjoin.runtime.signals`), so the launcher does nothing more.
+    A second signal ends each process at once (`conjoin.runtime.signals`), so the launcher only forwards it.
     """
     failures: dict[int, Failure] = {}
-    passed_on = 0
-    hurry: list[tuple[float, int]] = []
+    forwarded = 0
+    deadlines: list[tuple[float, int]] = []
     while True:
         for rank, worker in enumerate(workers):
             code = worker.poll()
@@ -147,25 +150,25 @@ def _waited(workers: Sequence[subprocess.Popen[bytes]], asked: Sequence[int]) ->
         running = [worker for worker in workers if worker.returncode is None]
         if not running:
             return failures
-        if failures and not hurry:
+        if failures and not deadlines:
             now = time.monotonic()
-            hurry = [(now + ALONE, signal.SIGTERM), (now + 1.5 * ALONE, _KILL)]
-        for number in asked[passed_on:]:
+            deadlines = [(now + ALONE, signal.SIGTERM), (now + 1.5 * ALONE, _KILL)]
+        for number in asked[forwarded:]:
             for worker in running:
                 _send(worker, number)
-            passed_on += 1
-        for due, number in hurry:
+            forwarded += 1
+        for due, number in deadlines:
             if time.monotonic() > due:
                 for worker in running:
                     _send(worker, number)
-        hurry = [(due, number) for due, number in hurry if time.monotonic() <= due] or hurry[-1:]
+        deadlines = [(due, number) for due, number in deadlines if time.monotonic() <= due] or deadlines[-1:]
         time.sleep(EVERY)
 
 
 def _send(worker: subprocess.Popen[bytes], number: int) -> None:
     try:
         worker.send_signal(number)
-    except ValueError:  # Windows sends no signal but one: the end
+    except ValueError:  # Windows can only terminate a process
         worker.terminate()
 
 
@@ -191,7 +194,7 @@ def _meeting_place() -> Iterator[Path]:
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """The signals that came since, which end this process no more. Only the main thread can listen to them."""
+    """A list that receives SIGINT and SIGTERM, which no longer end this process. Works in the main thread only."""
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield asked
@@ -211,22 +214,22 @@ def _signals() -> Iterator[list[int]]:
 
 
 def store_file() -> Path | None:
-    """Where this process meets those that were launched with it; None where nobody launched it.
+    """The file through which the processes of a launcher find each other; None without a launcher.
 
-    An error unless only this user can open the folder: who writes there tells this process whom to connect to.
+    Raises UsageError unless only this user can open the folder: its content determines the connections of this process.
     """
-    if not (named := os.environ.get(MEETING)):
+    if not (path := os.environ.get(MEETING)):
         return None
-    folder = Path(named)
-    found = folder.lstat()
-    others = hasattr(os, "getuid") and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077)
-    if not stat.S_ISDIR(found.st_mode) or others:
-        raise UsageError(f"{MEETING} names {folder}, which is not a folder of this user alone. Unset {MEETING}.")
+    folder = Path(path)
+    status = folder.lstat()
+    others = hasattr(os, "getuid") and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077)
+    if not stat.S_ISDIR(status.st_mode) or others:
+        raise UsageError(f"{MEETING} is {folder}, which is not a folder that only this user can open. Unset {MEETING}.")
     return folder / STORE
 
 
 def end_with_launcher() -> None:
-    """Stop this process, as SIGTERM would, once the process that launched it is gone. Nothing where none did."""
+    """Stop this process, as SIGTERM does, when its launcher has ended. Does nothing without a launcher."""
     if os.environ.get(MEETING):
         threading.Thread(target=_wait_for_the_launcher_to_end, name="launcher", daemon=True).start()
 
@@ -242,8 +245,10 @@ def _wait_for_the_launcher_to_end() -> None:
 
 
 def _leave_without_launcher() -> None:
-    """The last process removes the folder. None may end as usual: torch's store waits minutes for a file that is gone,
-    also when the store itself is deleted."""
+    """End this process at once; the last one removes the folder.
+
+    A normal exit is not possible: torch's store waits minutes for a missing file, even when the store is deleted.
+    """
     folder = Path(os.environ[MEETING])
     with suppress(OSError):
         (folder / f"left-{os.environ['RANK']}").touch()

@@ -51,7 +51,7 @@ SUBSCRIPT = re.compile(r"(?<=5★[εE])_?([a-z∇◇])(?![a-z])")
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Within it matplotlib draws as all reports do."""
+    """Within this context, matplotlib uses the style of all reports."""
     try:
         from matplotlib import rc_context
     except ImportError as error:
@@ -71,7 +71,7 @@ def panels(
     top: float = 0.35,
     bottom: float = 0.5,
 ) -> tuple[Drawing, list[Axes]]:
-    """A figure of n panels; sizes in inches are those of each panel and of the room around it."""
+    """A figure with n panels; all sizes are inches, of each panel and of the margins around it."""
     from matplotlib.figure import Figure as Drawing
 
     columns = min(n, columns)
@@ -81,13 +81,13 @@ def panels(
     axes = [
         figure.add_axes(
             (
-                (place % columns * across + left) / (columns * across),
-                1 - (place // columns * down + top + height) / (lines * down),
+                (i % columns * across + left) / (columns * across),
+                1 - (i // columns * down + top + height) / (lines * down),
                 width / (columns * across),
                 height / (lines * down),
             )
         )
-        for place in range(n)
+        for i in range(n)
     ]
     return figure, axes
 
@@ -101,20 +101,20 @@ def inches(ax: Axes) -> tuple[float, float]:
 
 
 def label(text: str) -> str:
-    """A row's name with the paper's subscripts, as matplotlib writes them."""
+    """The name of a row with the paper's subscripts, in matplotlib's notation."""
     plain = text.replace("$", r"\$")
     return SUBSCRIPT.sub(lambda mark: _MARKS.get(mark[1], f"$_{mark[1]}$"), plain)
 
 
 def apart(wanted: Sequence[float], gap: float, *, low: float, high: float) -> list[float]:
-    """Positions at least `gap` apart and as near as possible (least squares) to those wanted, moved within the bounds.
+    """Positions at least `gap` apart and as near as possible to `wanted` (least squares), within the bounds.
 
-    Isotonic regression: neighbours that come too close are pooled around their common mean.
+    Isotonic regression: positions that are too close are pooled around their common mean.
     """
-    order = sorted(range(len(wanted)), key=lambda place: wanted[place])
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     pools: list[list[float]] = []
-    for step, place in enumerate(order):
-        pools.append([wanted[place] - step * gap])
+    for step, i in enumerate(order):
+        pools.append([wanted[i] - step * gap])
         while len(pools) > 1 and _mean(pools[-2]) > _mean(pools[-1]):
             last = pools.pop()
             pools[-1] += last
@@ -125,8 +125,8 @@ def apart(wanted: Sequence[float], gap: float, *, low: float, high: float) -> li
     if spread and spread[0] < low:
         spread = [max(value, low + step * gap) for step, value in enumerate(spread)]
     placed = [0.0] * len(wanted)
-    for place, value in zip(order, spread, strict=True):
-        placed[place] = value
+    for i, value in zip(order, spread, strict=True):
+        placed[i] = value
     return placed
 
 

@@ -1,12 +1,13 @@
-"""What other installed packages add: forms, readers, datasets and terms of the objective, as entry points.
+"""Plugins: forms, links, readers, datasets and terms of other installed packages, announced as entry points.
 
     [project.entry-points."conjoin.forms"]      name = "package.module:A_FORM_OR_FAMILY"
+    [project.entry-points."conjoin.links"]      name = "package.module:A_LINK"
     [project.entry-points."conjoin.readers"]    suffix = "package.module:read"
     [project.entry-points."conjoin.datasets"]   name = "package_with_dataset_toml"
     [project.entry-points."conjoin.terms"]      name = "package.module:A_TERM"
 
-Nothing is imported before its name is asked for. A package that cannot be imported is an error for those who ask for
-what it adds, and for nobody else.
+A plugin is imported when its name is used for the first time. A plugin that cannot be imported causes an error only
+where it is used.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any, Literal
 
 from conjoin.errors import BrokenPlugin
 
-Kind = Literal["form", "reader", "dataset", "term"]
+Kind = Literal["form", "link", "reader", "dataset", "term"]
 
 
 def names(kind: Kind) -> list[str]:
-    """What is announced, in order; nothing is imported."""
+    """The sorted names of all announced plugins of a kind, without importing them."""
     return sorted({entry.name for entry in _announced(kind)})
 
 
@@ -30,22 +31,25 @@ def origin(kind: Kind, name: str) -> str:
 
 
 def load_plugin(kind: Kind, name: str) -> Any:
-    """The object that a package has announced under this name. Every failure is a BrokenPlugin that names it."""
-    found = [entry for entry in _announced(kind) if entry.name == name]
-    if len(found) != 1:
-        raise BrokenPlugin(f"the {kind} {name!r} is announced by {origin(kind, name) or 'nobody'}: keep one of them")
+    """The object that a package announces under this name. Raises BrokenPlugin, with the package, on every failure."""
+    entries = [entry for entry in _announced(kind) if entry.name == name]
+    if len(entries) != 1:
+        packages = origin(kind, name) or "no package"
+        raise BrokenPlugin(
+            f"The {kind} {name!r} is announced by {packages}. Exactly one installed package may announce it."
+        )
     try:
-        return found[0].load()
+        return entries[0].load()
     except Exception as error:
         raise broken(kind, name, f"{type(error).__name__}: {error}") from error
 
 
 def broken(kind: Kind, name: str, reason: str) -> BrokenPlugin:
-    """The error about what a package adds."""
+    """The error for a plugin that cannot be used."""
     package = origin(kind, name)
     return BrokenPlugin(
-        f"the {kind} {name!r} of the package {package} cannot be used ({reason}): "
-        f"update or uninstall {package.partition(' ')[0]}"
+        f"the {kind} {name!r} of the package {package} cannot be used: {reason}. "
+        f"Update or uninstall {package.partition(' ')[0]}."
     )
 
 

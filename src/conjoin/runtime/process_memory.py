@@ -1,4 +1,4 @@
-"""How much memory processes have, and had at most. Does not import torch."""
+"""Current and peak memory of processes. Does not import torch."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 
 
 def most_resident() -> int:
-    """Bytes in memory at the highest, on Linux since the mark was last set back.
+    """The peak of this process's memory in bytes, on Linux since the last reset; 0 if unknown, as on Windows.
 
-    Not what getrusage says where that can be avoided: on Linux a program starts there with the peak of the one that
-    started it, so a small command of a large notebook would be told as large as the notebook. 0 where the system tells
-    neither, as on Windows.
+    getrusage is only the second choice: on Linux a process inherits the peak of the process that started it, so a small
+    command in a large notebook would seem as large as the notebook.
     """
     with suppress(OSError):
-        return _told("VmHWM", "self")
+        return _from_status("VmHWM", "self")
     try:
         import resource
     except ImportError:
@@ -25,13 +24,14 @@ def most_resident() -> int:
 
 
 def resident(process: int | str = "self") -> int:
-    """Bytes of a process in memory now; an OSError where it has ended, or the system is not Linux."""
-    return _told("VmRSS", process)
+    """The current memory of a process in bytes. An OSError if it has ended, or if the system is not Linux."""
+    return _from_status("VmRSS", process)
 
 
-def _told(mark: str, process: int | str) -> int:
+def _from_status(field: str, process: int | str) -> int:
+    """A field of /proc/PID/status in bytes."""
     lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8", errors="replace").splitlines()
     for line in lines:
-        if line.startswith(f"{mark}:"):
+        if line.startswith(f"{field}:"):
             return 1024 * int(line.split()[1])
-    raise ProcessLookupError(f"process {process} has no memory any more")
+    raise ProcessLookupError(f"Process {process} has exited.")

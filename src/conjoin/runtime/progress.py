@@ -1,7 +1,7 @@
-"""How long work tells that it moves on, without knowing about terminals.
+"""Progress of long work, independent of terminals.
 
-Long functions take `track`, a wrapper around the thing they iterate over, in the manner of tqdm:
-`for batch in track(batches, "epoch 3", len(batches))`. The library's default is silence.
+Long functions take `track`, which wraps the iterable of their loop, like tqdm:
+`for batch in track(batches, "epoch 3", len(batches))`. By default the library shows nothing.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ T = TypeVar("T")
 
 class Track(Protocol):
     def __call__(self, steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
-        """Yield `steps` unchanged while showing `what` is being done and how much of `total` is left."""
+        """Yield `steps` unchanged and show their progress under the name `what`; `total` is their number, if known."""
 
 
 def silent(steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:  # noqa: ARG001
-    """The default: nobody is watching."""
+    """The default of `track`: show nothing."""
     return iter(steps)
 
 
 def never() -> bool:
-    """The default of `stop`: nobody asks."""
+    """The default of `stop`: never stop."""
     return False
 
 
 def stoppable(track: Track, stop: Callable[[], bool]) -> Track:
-    """The same watcher, but between two steps, never within one, work ends with `Stopped` once `stop` says so."""
+    """The same `track`, but it raises `Stopped` between two steps when `stop` returns True."""
 
-    def watched(steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
+    def stopping(steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
         for number, step in enumerate(track(steps, what, total), start=1):
             yield step
             if stop():
                 raise Stopped(f"{what}, step {number}" + (f" of {total}" if total else ""))
 
-    return watched
+    return stopping

@@ -1,4 +1,4 @@
-"""The wish to stop, as the system tells it: Ctrl-C and SIGTERM end long work between two steps, twice at once."""
+"""Graceful shutdown: the first SIGINT (Ctrl-C) or SIGTERM stops work after the current step, the second at once."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from typing import Any
 
 ASKED = (signal.SIGINT, signal.SIGTERM)
 ECHO = 0.5
-"""Seconds in which a second signal is the first one's echo: `timeout` sends each to the process and to its group."""
+"""Seconds in which a second signal counts as the same one: `timeout` signals both the process and its group."""
 LISTEN_EVERY = 0.1
-"""Seconds between two times that the signals are taken back; a step may take microseconds."""
+"""Seconds between two renewals of the signal handlers; a step may take microseconds."""
 SHOW_CURSOR = b"\x1b[?25h"
 SOON = b"stopping after this step, with a checkpoint; once more stops at once\n"
 
 
 class StopRequest:
-    """Asked between steps, as a function: has a signal come? `number` is that of the first one, 0 before.
+    """Call it between steps: True after a signal. `number` is the number of the first signal, 0 before.
 
-    Asking takes the signals back now and then: LLVM, with which triton compiles, puts itself between, and after one
-    signal leaves the next to the system, which ends the process before its checkpoint.
+    A call renews the signal handlers now and then: LLVM, which triton uses, installs its own handlers and leaves the
+    second signal to the system, which would end the process before its checkpoint.
     """
 
     number = 0
@@ -39,7 +39,7 @@ class StopRequest:
         return self.number != 0
 
     def listen(self) -> dict[signal.Signals, Any]:
-        """Hear of the signals from now on; says who heard of them before, as far as Python knows."""
+        """Install the signal handlers. Returns the earlier ones, as far as Python knows them."""
         self.listen_at = time.monotonic() + LISTEN_EVERY
         return {number: signal.signal(number, self._remember) for number in ASKED}
 
@@ -48,28 +48,28 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a program that a signal ended."""
+        """The exit code by which a shell recognises a program that a signal ended."""
         return 128 + self.number
 
 
 @contextmanager
 def stopping(*, silent: bool = False) -> Iterator[StopRequest]:
-    """Within, the first signal is remembered, and one that is not its echo ends the process as if nobody listened.
+    """Within this context the first signal requests a stop, and a later one ends the process at once.
 
-    The first one is answered on standard error, unless `silent`: then another process of the run does so.
-    Signals belong to the main thread; elsewhere nothing changes and nobody asks to stop.
+    The first signal is acknowledged on standard error unless `silent`, for processes of a run other than the first.
+    Signals reach only the main thread; in other threads the context has no effect.
     """
     stop = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
-    told, tell = socket.socketpair()
-    tell.setblocking(False)
-    listener = threading.Thread(target=_listen, args=(told, silent), name="signals", daemon=True)
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    listener = threading.Thread(target=_listen, args=(receiver, silent), name="signals", daemon=True)
     listener.start()
     before = stop.listen()
-    outer = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
+    outer = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
     try:
         yield stop
     finally:
@@ -77,16 +77,18 @@ def stopping(*, silent: bool = False) -> Iterator[StopRequest]:
         signal.set_wakeup_fd(outer)
         for number, handler in before.items():
             signal.signal(number, handler)
-        tell.close()
-        listener.join(1)  # its answer to a signal comes before what is said about the end
+        sender.close()
+        listener.join(1)  # its message about the signal must come before the final message
 
 
-def _listen(told: socket.socket, silent: bool) -> None:
-    """Hear of signals while they come: Python calls `_remember` only once a long operation has ended, and until then
-    a second signal would be one with the first."""
+def _listen(receiver: socket.socket, silent: bool) -> None:
+    """React to signals as they arrive.
+
+    Python calls `_remember` only after a long operation has ended; until then two signals would look like one.
+    """
     echoes_until: float | None = None
-    with told:
-        while numbers := told.recv(16):
+    with receiver:
+        while numbers := receiver.recv(16):
             for number in (each for each in numbers if each in ASKED):
                 now = time.monotonic()
                 if echoes_until is None:
@@ -98,8 +100,8 @@ def _listen(told: socket.socket, silent: bool) -> None:
 
 
 def _end_at_once(number: int) -> None:
-    """End this process as the signal would if nobody listened, from any thread."""
-    if os.name == "nt":  # where signals are none of the system's, and the C library has no such name
+    """End this process as the signal does by default, from any thread."""
+    if os.name == "nt":  # Windows has no such signals, and its C library cannot be loaded by None
         os._exit(128 + number)
-    ctypes.CDLL(None).signal(number, 0)  # the default, which Python lets only its main thread choose
+    ctypes.CDLL(None).signal(number, 0)  # the default handler; Python can restore it only in the main thread
     os.kill(os.getpid(), number)

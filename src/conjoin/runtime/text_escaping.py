@@ -1,4 +1,4 @@
-"""Foreign text made harmless, for terminals and for spreadsheets."""
+"""Escape text from files and users, so that it is harmless in terminals and spreadsheets."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 import unicodedata
 
 DIRECTIONS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
-"""Characters that turn the direction of the text after them: what is shown is not what is there."""
+"""Characters that change the direction of the text after them, so that it looks different from its content."""
 ENDS = frozenset("\u2028\u2029")
-"""Ends of lines beyond ASCII."""
+"""Line ends beyond ASCII."""
 CELL_STARTS = re.compile(r"(^|[;,\t\r\n|])([\s\"'\ufeff\u200b-\u200f\u2060]*)(?=[=+\-@＝＋－＠﹢﹣﹦﹫−])")
-"""Where a spreadsheet may see the start of a formula: at the start of a cell, and after a character that separates
-cells in some country, behind blanks, quotes and characters without width."""
+"""Positions at which a spreadsheet may recognise a formula: the start of a cell, or after a delimiter of some locale,
+followed by blanks, quotes or zero-width characters."""
 
 
 def spelled(text: str, *, keep: str = "") -> str:
-    """Text that cannot steer a terminal: control characters as Python writes them, except those in `keep`.
+    """Text that cannot control a terminal: control characters are escaped as in Python, except those in `keep`.
 
     >>> spelled("\\x1b[31mred\\n"), spelled("two\\nlines\\x07", keep="\\n")
     ('\\\\x1b[31mred\\\\n', 'two\\nlines\\\\x07')
@@ -30,7 +30,7 @@ def _is_control(c: str) -> bool:
 
 
 def for_spreadsheet(cell: str) -> str:
-    """A cell that a spreadsheet shows and does not run: an apostrophe before each formula, control characters spelled.
+    """A cell that a spreadsheet does not execute: an apostrophe before each formula, control characters escaped.
 
     >>> for_spreadsheet('=HYPERLINK("http://example.org")'), for_spreadsheet("a; @b"), for_spreadsheet("Peru")
     ('\\'=HYPERLINK("http://example.org")', "a; '@b", 'Peru')

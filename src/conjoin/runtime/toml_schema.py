@@ -1,4 +1,4 @@
-"""TOML tables that refuse what they do not know: a misspelt key must not silently become a default."""
+"""Read TOML strictly: unknown keys are errors, so that a misspelt key cannot silently become a default."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ TOO_DEEP = f"it is nested more than {file_limits.NESTED} levels deep"
 DEEP_KEY = re.compile(
     rf"""(?<![\w-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{file_limits.NESTED}}}"""
 )
-"""A key of many parts, a.b.c: Python takes minutes and gigabytes for a hundred thousand of them."""
+"""A dotted key with many parts, a.b.c: Python needs minutes and gigabytes for a hundred thousand parts."""
 SHOWN = 10
-"""Files that an error names."""
+"""The most files that an error names."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A file's tables; `extends = "other.toml"` lays them over those of another file beside it.
+    """The tables of a file. With `extends = "other.toml"` they override the tables of another file in the same folder.
 
-    Tables are merged key by key; numbers, strings and lists replace what they extend.
+    Tables are merged key by key; numbers, strings and lists are replaced.
     """
     layers: list[dict[str, Any]] = []
     read: list[str] = []
-    above = path
+    current = path
     while True:
-        if (place := _place(above)) in read:
+        if (resolved := _resolved(current)) in read:
             names = ", ".join(Path(file).name for file in read[:SHOWN]) + (", …" if len(read) > SHOWN else "")
-            raise UsageError(f"{above} extends itself: remove `extends` from one of {names}")
+            raise UsageError(f"{current} extends itself. Remove `extends` from one of {names}.")
         if len(read) == file_limits.EXTENDS:
             raise UsageError(
-                f"{path} extends more than {file_limits.EXTENDS - 1} other files, one after another: join some of them"
+                f"{path} extends a chain of more than {file_limits.EXTENDS - 1} other files. Merge some of them."
             )
-        read.append(place)
-        tables = _tables(above)
+        read.append(resolved)
+        tables = _tables(current)
         base = tables.pop("extends", None)
         layers.append(tables)
         if base is None:
             break
         if not isinstance(base, str):
-            raise UsageError(f"{above}: extends = {base!r} should be the name of another file")
-        above = above.parent / base
+            raise UsageError(f"{current}: extends = {base!r} should be the name of another file")
+        current = current.parent / base
     whole: dict[str, Any] = {}
     for tables in reversed(layers):
         whole = merged(whole, tables)
     return whole
 
 
-def _place(path: Path) -> str:
-    """The path without links, by which a file is known again."""
+def _resolved(path: Path) -> str:
+    """The path without links, which identifies the file."""
     try:
         return os.path.realpath(path)
     except (OSError, ValueError) as error:
@@ -72,14 +72,14 @@ def _tables(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except RecursionError as error:
-        raise UsageError(f"{path} cannot be read: {TOO_DEEP}. Write fewer levels") from error
-    except ValueError as error:  # no TOML, no UTF-8, a number of more digits than Python reads, a name with a NUL byte
-        raise UsageError(f"{path} is not TOML that can be read: {error}") from error
+        raise UsageError(f"{path} cannot be read: {TOO_DEEP}. Use fewer levels.") from error
+    except ValueError as error:  # invalid TOML or UTF-8, too many digits for Python, or a file name with a NUL byte
+        raise UsageError(f"{path} is not valid TOML: {error}") from error
     return tables
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables of `under` with those of `over` laid upon them."""
+    """The tables of `under`, overridden by the tables of `over`."""
     both = {
         key: merged(under[key], value) if isinstance(value, dict) and isinstance(under.get(key), dict) else value
         for key, value in over.items()
@@ -88,7 +88,7 @@ def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class TomlTable:
-    """One table of the file, and where it stands. Each `take` names a key; what is left at `end` is refused."""
+    """A table of a file and its position for messages. `take` reads a key; `end` refuses keys that were not read."""
 
     def __init__(self, values: Any, where: str) -> None:
         if not isinstance(values, dict):
@@ -100,7 +100,7 @@ class TomlTable:
         return UsageError(f"{self.where}: {key} {reason}")
 
     def take(self, key: str, kind: type | tuple[type, ...], default: Any = ...) -> Any:
-        """The value of a key, of that kind. Without a default the key must be there; whole numbers count as real."""
+        """The value of a key, checked to be of `kind`; an int is accepted as a float. Required if it has no default."""
         self.known.append(key)
         if key not in self.values:
             if default is ...:
@@ -128,7 +128,7 @@ class TomlTable:
         return tuple(values)
 
     def tables(self, key: str) -> dict[str, TomlTable]:
-        """Tables by their names."""
+        """The tables below a key, by name: [key.NAME]."""
         if isinstance(self.values.get(key), list):
             raise self.wrong(key, f"should be tables with names: write [{key}.NAME], not [[{key}]]")
         named = self.take(key, dict, {})
@@ -136,17 +136,17 @@ class TomlTable:
         return {name: TomlTable(values, f"{inside}.{name}]") for name, values in named.items()}
 
     def listed(self, key: str) -> list[TomlTable]:
-        """An array of tables."""
+        """An array of tables: [[key]]."""
         if isinstance(self.values.get(key), dict):
             raise self.wrong(key, f"should be a list of tables: write [[{key}]], and a name inside")
         return [TomlTable(each, f"{self.where} {key}[{n}]") for n, each in enumerate(self.take(key, list, []))]
 
     def end(self) -> None:
-        """Refuse the keys that nobody took."""
+        """Raise UsageError for a key that was not read."""
         for key in self.values:
             if key not in self.known:
                 hint = did_you_mean(key, self.known)
-                raise self.wrong(repr(key), f"is not known here.{hint} Known are {', '.join(self.known)}.")
+                raise self.wrong(repr(key), f"is not known here.{hint} Known keys are {', '.join(self.known)}.")
 
 
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}

@@ -1,1 +1,1 @@
-"""The HTTP service. Loaded only by `conjoin serve`: the modules here may import fastapi and pydantic at their head."""
+"""The HTTP service. Only `conjoin serve` loads it, so its modules may import fastapi and pydantic at the top."""

@@ -1,4 +1,4 @@
-"""Who may ask: the Host header, the origin of a page, the bearer token."""
+"""Access control: the Host header, the origin of a web page, the bearer token."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from conjoin.server.settings import SHORTEST_TOKEN, ServerSettings
 TOKEN_VARIABLE = "CONJOIN_TOKEN"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LONGEST_TOKEN_FILE = 4096
-"""Bytes of a token file."""
+"""Largest accepted token file, in bytes."""
 GUARDED = ("/v1", "/metrics", "/openapi.json")
-"""What needs the token. The page itself holds nothing worth one."""
+"""Paths that require the token. The explorer's own files contain no data, so they need none."""
 
 
 def read_token(file: Path | None) -> str | None:
-    """The token from a file or from the environment; never from an argument, which every user of a machine can see."""
+    """The token from a file or the environment, None if neither is set.
+
+    There is no command-line argument for it, because every user of a machine can read the arguments of a process.
+    """
     if file is not None:
         token = _token_in(file)
         origin = str(file)
@@ -33,36 +36,38 @@ def read_token(file: Path | None) -> str | None:
             return None
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(
-            f"the token in {origin} is not usable: at least {SHORTEST_TOKEN} letters, digits and signs without blanks; "
-            'make one with `python -c "import secrets; print(secrets.token_urlsafe(32))"`'
+            f"The token in {origin} is not usable. It must have at least {SHORTEST_TOKEN} printable ASCII characters "
+            'and no spaces; create one with `python -c "import secrets; print(secrets.token_urlsafe(32))"`.'
         )
     return token
 
 
 def _token_in(file: Path) -> str:
-    """The text of a token file. A pipe or a device is refused before it is opened: it might never end."""
+    """The text of a token file. A pipe or a device is refused before it is opened, because reading it might not end."""
     try:
         if proper(file).st_size > LONGEST_TOKEN_FILE:
             raise UsageError(
-                f"the token file {file} has more than {LONGEST_TOKEN_FILE} bytes. Give a file with the token alone."
+                f"The token file {file} has more than {LONGEST_TOKEN_FILE} bytes. It must contain only the token."
             )
         with file.open("rb") as stream:
             return stream.read(LONGEST_TOKEN_FILE).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the token file {file} cannot be read: {error}") from error
+        raise UsageError(f"Cannot read the token file {file}: {error}. Check the path and its permissions.") from error
 
 
 def is_loopback(host: str) -> bool:
-    """Does every address of this host lead to this machine only?"""
+    """Whether every address of this host is a loopback address."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"{host} is no address of this machine: choose --host 127.0.0.1") from error
-    return all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found)
+        raise UsageError(
+            f"Cannot resolve --host {host} ({error}). Use an address of this machine, for example 127.0.0.1."
+        ) from error
+    return all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in addresses)
 
 
 class AccessPolicy:
-    """The checks that need nothing but the head of a request."""
+    """The checks that need only the head of a request: host, origin and token."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._token = settings.token.encode() if settings.token else None
@@ -70,27 +75,31 @@ class AccessPolicy:
         self._origins = {origin.rstrip("/").casefold() for origin in settings.origins}
 
     def check(self, headers: dict[bytes, bytes]) -> dict[str, str]:
-        """Refuse other hosts and origins, or return the headers that open the answer to a page of an allowed one."""
+        """Raise ApiError for other hosts and origins; return the CORS headers for an allowed origin."""
         host = headers.get(b"host", b"").decode("latin-1")
-        if not self._is_ours(host):
-            raise ApiError(421, "the Host header names another machine", "start the service with --allow-host NAME")
-        if b"origin" not in headers and _is_foreign(headers):
-            raise _foreign()
+        if not self._is_allowed_host(host):
+            raise ApiError(
+                421,
+                f"The Host header {host!r} is not allowed.",
+                "Start the service with --allow-host NAME to allow a name.",
+            )
+        if b"origin" not in headers and _is_cross_site(headers):
+            raise _forbidden_origin()
         return self._origin(headers.get(b"origin", b"").decode("latin-1"), host)
 
     def check_token(self, path: str, method: str, headers: dict[bytes, bytes]) -> None:
-        """Refuse what needs the token and does not carry it."""
+        """Raise ApiError (401) if the path requires the token and the request does not carry it."""
         preflight = method == "OPTIONS" and b"access-control-request-method" in headers
         if self._token is not None and _under(path, GUARDED) and not preflight:
-            _compare(headers.get(b"authorization", b""), self._token)
+            _require_token(headers.get(b"authorization", b""), self._token)
 
-    def _is_ours(self, host: str) -> bool:
+    def _is_allowed_host(self, host: str) -> bool:
         name = hostname(host)
         if name is None:
             return False
         if name in self._hosts:
             return True
-        # A rebound DNS name is a name: an address in the header cannot come from one. Off loopback a token is set.
+        # DNS rebinding needs a name, so an IP address in the header is safe. Off loopback a token is always set.
         return self._token is not None and _is_address(name)
 
     def _origin(self, origin: str, host: str) -> dict[str, str]:
@@ -101,25 +110,29 @@ class AccessPolicy:
         except ValueError:
             same = False
         if not same:
-            raise _foreign()
+            raise _forbidden_origin()
         return {}
 
 
-def _foreign() -> ApiError:
-    return ApiError(403, "pages of another origin may not ask", "start the service with --allow-origin URL")
+def _forbidden_origin() -> ApiError:
+    return ApiError(
+        403,
+        "Requests from pages of this origin are not allowed.",
+        "Start the service with --allow-origin URL to allow it.",
+    )
 
 
-def _is_foreign(headers: dict[bytes, bytes]) -> bool:
-    """Does a browser ask for a page of another origin? A picture or a frame has no Origin, yet mining begins for it.
+def _is_cross_site(headers: dict[bytes, bytes]) -> bool:
+    """Whether a browser sends this request for a page of another origin, for example for an image or a frame.
 
-    Whoever follows a link from another page asks for themselves.
+    Such requests carry no Origin header but would still start work here. A followed link is allowed.
     """
     follows = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
     return headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site") and not follows
 
 
 def hostname(host: str) -> str | None:
-    """The name in a Host header without its port, None when it is not one."""
+    """The name in a Host header without its port, None if the header is malformed."""
     name, closing, rest = host.removeprefix("[").partition("]") if host.startswith("[") else (host, "", "")
     if not closing:
         name, colon, port = host.partition(":")
@@ -129,12 +142,12 @@ def hostname(host: str) -> str | None:
     return name.casefold() or None
 
 
-def _compare(given: bytes, right: bytes) -> None:
+def _require_token(given: bytes, right: bytes) -> None:
     scheme, _, token = given.partition(b" ")
     same = hmac.compare_digest(token.strip(), right)
     if not (same and scheme.lower() == b"bearer"):
-        reason = "the bearer token is wrong" if given else "a bearer token is needed"
-        hint = "send the header Authorization: Bearer TOKEN"
+        reason = "The bearer token is wrong." if given else "This service requires a bearer token."
+        hint = "Send the header Authorization: Bearer TOKEN."
         raise ApiError(401, reason, hint, headers={"WWW-Authenticate": "Bearer"})
 
 

@@ -1,4 +1,4 @@
-"""The service as an ASGI application: routes, errors as JSON, and the guard around them."""
+"""The service as an ASGI application: its routes, errors as JSON, and the middleware around them."""
 
 from __future__ import annotations
 
@@ -28,36 +28,38 @@ from conjoin.server.routes.predict import prediction_routes
 from conjoin.server.settings import ServerSettings
 from conjoin.server.static_page import page_routes
 
-DESCRIPTION = "Ask a trained knowledge-graph embedding with the names of the graph."
+DESCRIPTION = "Query a trained knowledge-graph embedding. Names and labels of the graph are accepted everywhere."
 VERSION = "/v1"
-ACCEPTED = "GET /openapi.json says what is accepted"
+ACCEPTED = "See GET /openapi.json for the accepted parameters."
 PROBLEMS = {
-    400: "Not a question",
-    401: "Token missing or wrong",
-    403: "Another origin",
-    404: "No such name",
-    405: "Wrong method",
-    408: "Sent too slowly",
-    413: "Too large",
-    415: "Not JSON",
-    421: "Another host",
-    422: "Outside the limits",
+    400: "Bad request",
+    401: "Bearer token missing or wrong",
+    403: "Origin not allowed",
+    404: "Unknown run, entity, relation, study or path",
+    405: "Method not allowed",
+    408: "Body not received in time",
+    413: "Body too large",
+    415: "Body is not application/json",
+    421: "Host not allowed",
+    422: "Invalid parameter or field",
     429: "Too many requests",
     431: "Too many headers",
-    503: "Busy",
+    503: "Starting, stopping, overloaded, or time limit exceeded",
 }
 
 
 @dataclass
 class Readiness:
-    """Is the service taking questions?"""
+    """Whether the service accepts requests: False while it starts or stops."""
 
     ready: bool = False
 
 
-def create_app(shelf: OpenRuns, settings: ServerSettings | None = None, *, watch: Metrics | None = None) -> ASGIApp:
-    """The application over open runs. Everything it needs is opened before; its lifespan warms and closes."""
-    chosen, seen = settings or ServerSettings(), watch or Metrics()
+def create_app(
+    open_runs: OpenRuns, settings: ServerSettings | None = None, *, metrics: Metrics | None = None
+) -> ASGIApp:
+    """The ASGI application over runs that are already open. Its lifespan warms them up and closes them."""
+    chosen, counted = settings or ServerSettings(), metrics or Metrics()
     readiness = Readiness()
     app = FastAPI(
         title="Conjoin",
@@ -65,16 +67,16 @@ def create_app(shelf: OpenRuns, settings: ServerSettings | None = None, *, watch
         description=DESCRIPTION,
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(shelf, seen, readiness),
+        lifespan=_lifespan(open_runs, counted, readiness),
         responses={status: {"model": schemas.ErrorResponse, "description": text} for status, text in PROBLEMS.items()},
     )
-    # The guard has checked the token by then: this only lets the description say that one is needed.
+    # RequestGuard has already checked the token. This dependency only documents it in the OpenAPI schema.
     token = [Depends(HTTPBearer(auto_error=False))] if chosen.token else []
     posted: set[str] = set()
     for routes in (
-        prediction_routes(shelf),
-        explain_routes(shelf, seconds=chosen.seconds),
-        browse_routes(shelf, chosen),
+        prediction_routes(open_runs),
+        explain_routes(open_runs, seconds=chosen.seconds),
+        browse_routes(open_runs, chosen),
     ):
         app.include_router(routes, prefix=VERSION, dependencies=token)
         posted |= {
@@ -82,57 +84,61 @@ def create_app(shelf: OpenRuns, settings: ServerSettings | None = None, *, watch
             for route in routes.routes
             if isinstance(route, APIRoute) and "POST" in (route.methods or ())
         }
-    _add_health(app, seen, readiness)
+    _add_health(app, counted, readiness)
     app.include_router(page_routes())
     _add_errors(app)
-    return RequestGuard(app, settings=chosen, watch=seen, takes_body=posted.__contains__)
+    return RequestGuard(app, settings=chosen, metrics=counted, takes_body=posted.__contains__)
 
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
-def _lifespan(shelf: OpenRuns, watch: Metrics, readiness: Readiness) -> Lifespan:
+def _lifespan(open_runs: OpenRuns, metrics: Metrics, readiness: Readiness) -> Lifespan:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        for run in shelf.runs.values():
-            run.observed_by(watch)
-            await shelf.in_thread(run.warm)
+        for run in open_runs.runs.values():
+            run.report_to(metrics)
+            await open_runs.in_thread(run.warm)
         readiness.ready = True
-        searching = [asyncio.ensure_future(shelf.in_thread(run.warm_search)) for run in shelf.runs.values()]
+        searching = [asyncio.ensure_future(open_runs.in_thread(run.warm_search)) for run in open_runs.runs.values()]
         yield
         await asyncio.wait(searching)
         readiness.ready = False
-        await shelf.close()
+        await open_runs.close()
 
     return lifespan
 
 
-def _add_health(app: FastAPI, watch: Metrics, readiness: Readiness) -> None:
-    @app.get("/healthz", response_model=schemas.Status, tags=["health"], summary="Is the process alive?")
+def _add_health(app: FastAPI, service_metrics: Metrics, readiness: Readiness) -> None:
+    @app.get("/healthz", response_model=schemas.Status, tags=["health"], summary="Liveness: the process runs")
     async def healthz() -> FiniteJsonResponse:
         return FiniteJsonResponse({"status": "alive"})
 
-    @app.get("/readyz", response_model=schemas.Status, tags=["health"], summary="Does it take questions?")
+    @app.get(
+        "/readyz", response_model=schemas.Status, tags=["health"], summary="Readiness: the service accepts requests"
+    )
     async def readyz() -> FiniteJsonResponse:
         if not readiness.ready:
-            raise ApiError(503, "the service is starting or stopping", "try again", headers={"Retry-After": "1"})
+            raise ApiError(
+                503, "The service is starting or stopping.", "Try again in 1 s.", headers={"Retry-After": "1"}
+            )
         return FiniteJsonResponse({"status": "ready"})
 
-    @app.get("/metrics", tags=["health"], summary="Numbers for Prometheus", response_class=Response)
+    @app.get("/metrics", tags=["health"], summary="Metrics in the Prometheus text format", response_class=Response)
     async def metrics() -> Response:
-        return Response(watch.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(service_metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _methods(app: FastAPI, path: str) -> list[str]:
-    """What a path takes: GET and HEAD everywhere."""
+    """The methods that a path accepts, sorted; every path accepts GET and HEAD."""
     described = app.openapi()["paths"].get(path, ())
     return sorted({"GET", "HEAD", *(method.upper() for method in described)})
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Every error as {"error": {"reason", "hint"}}."""
+    """Return every error as `{"error": {"reason", "hint"}}`."""
 
-    async def refused(_: Request, error: Exception) -> Response:
+    async def api_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, ApiError)
         return error.reply()
 
@@ -141,37 +147,39 @@ def _add_errors(app: FastAPI) -> None:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
             return FiniteJsonResponse(
-                problem("the body is not JSON", str(first.get("ctx", {}).get("error", ""))), status_code=400
+                problem("The body is not valid JSON.", str(first.get("ctx", {}).get("error", ""))), status_code=400
             )
-        place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        return FiniteJsonResponse(problem(f"{place}: {first['msg']}", ACCEPTED), status_code=422)
+        field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        return FiniteJsonResponse(problem(f"{field}: {first['msg']}.", ACCEPTED), status_code=422)
 
-    async def failed(request: Request, error: Exception) -> Response:
+    async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == 405:
             headers = {"Allow": ", ".join(_methods(app, request.url.path))}
             return FiniteJsonResponse(
-                problem("this path does not take this method", PATHS), status_code=405, headers=headers
+                problem(f"{request.url.path} does not support {request.method}.", f"Use {headers['Allow']}."),
+                status_code=405,
+                headers=headers,
             )
-        if error.status_code == 400:  # JSON that is nested too deeply, not UTF-8, or holds a number without end
+        if error.status_code == 400:  # JSON that is nested too deeply, is not UTF-8, or has a number of endless digits
             return FiniteJsonResponse(
-                problem("the body cannot be read", "send one JSON object in UTF-8"), status_code=400
+                problem("The body cannot be decoded.", "Send one JSON object in UTF-8."), status_code=400
             )
-        said = "there is nothing at this path" if error.status_code == 404 else str(error.detail)
+        reason = f"Nothing is served at {request.url.path}." if error.status_code == 404 else str(error.detail)
         return FiniteJsonResponse(
-            problem(said, PATHS), status_code=error.status_code, headers=dict(error.headers or {})
+            problem(reason, PATHS), status_code=error.status_code, headers=dict(error.headers or {})
         )
 
-    async def wrong_use(_: Request, error: Exception) -> Response:
+    async def usage_error(_: Request, error: Exception) -> Response:
         return FiniteJsonResponse(problem(str(error)), status_code=404 if isinstance(error, UnknownName) else 400)
 
-    async def left_to_the_guard(_: Request, error: Exception) -> Response:
-        """Ours to mend: logged with its trace, while the client learns nothing, such as where files lie."""
+    async def reraise(_: Request, error: Exception) -> Response:
+        """Leave internal errors to RequestGuard: it logs the trace and hides details such as paths from the client."""
         raise error
 
-    app.add_exception_handler(ApiError, refused)
+    app.add_exception_handler(ApiError, api_error)
     app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, failed)
-    app.add_exception_handler(UsageError, wrong_use)
-    app.add_exception_handler(RunError, left_to_the_guard)
-    app.add_exception_handler(Exception, left_to_the_guard)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(UsageError, usage_error)
+    app.add_exception_handler(RunError, reraise)
+    app.add_exception_handler(Exception, reraise)

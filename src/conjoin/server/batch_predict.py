@@ -1,4 +1,4 @@
-"""Questions of several requests, answered by as few products as possible."""
+"""Questions of several requests, scored in as few matrix products as possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conjoin.predict.predictor import Answer, Predictor, Question
 from conjoin.server.responses import encoded, in_pieces
 
 STEPS = (16, 128, 1024)
-"""Questions share a product when their k falls into the same step: a k of 1,000 must not make the others slow."""
+"""Upper bounds of k. Only questions with k in the same step are scored together, so a large k does not slow others."""
 
 
 @dataclass(frozen=True)
@@ -27,56 +27,56 @@ class BatchQuery:
     candidates: tuple[str, ...] | None = None
 
     @property
-    def company(self) -> Hashable:
-        """Questions with the same company are scored together."""
+    def batch_key(self) -> Hashable:
+        """Questions with the same key can be scored together."""
         return self.relation is None, self.only_new, self.candidates, next(s for s in STEPS if self.k <= s)
 
 
 class BatchAnswer(NamedTuple):
-    """The answers to a question, and what of both occurs in no training fact."""
+    """The answers to a question, and the names in either that occur in no training fact."""
 
     answers: list[Answer]
     untrained: list[KnownWords]
 
 
 def encoded_together(predictor: Predictor, questions: list[BatchQuery]) -> list[bytes]:
-    """The answers to each question as JSON: the members `answers` and `untrained` of its result, without braces.
+    """The answers to each question as JSON: the members `answers` and `untrained`, without the surrounding braces.
 
-    Encoded here, in the thread that scores: a hundred thousand answers as Python objects take much memory, and time of
-    the collector that holds up every thread.
+    Encoding happens in the scoring thread. A hundred thousand answers as Python objects would take much memory, and
+    collecting them as garbage would stop every thread.
     """
     return [
         b'"answers":%b,"untrained":%b'
         % (
-            b"".join(in_pieces([vars(answer) for answer in found.answers])),
-            encoded([named(vocabulary, i) for vocabulary, i in found.untrained]),
+            b"".join(in_pieces([vars(answer) for answer in result.answers])),
+            encoded([named(vocabulary, i) for vocabulary, i in result.untrained]),
         )
-        for found in answer_together(predictor, questions)
+        for result in answer_together(predictor, questions)
     ]
 
 
 def named(vocabulary: Vocabulary, i: int) -> dict[str, str]:
-    """An entity or a relation as answers show it."""
+    """An entity or a relation as JSON: its name and its label."""
     return {"name": vocabulary.names[i], "label": vocabulary.label(i)}
 
 
 def answer_together(predictor: Predictor, questions: list[BatchQuery]) -> list[BatchAnswer]:
-    """The answers to each question, in order, the same as one by one."""
+    """The answers to each question in order, equal to those of scoring each question alone."""
     groups: dict[Hashable, list[int]] = {}
-    for place, question in enumerate(questions):
-        groups.setdefault(question.company, []).append(place)
+    for i, question in enumerate(questions):
+        groups.setdefault(question.batch_key, []).append(i)
     answered: dict[int, BatchAnswer] = {}
-    for places in groups.values():
-        group = [questions[place] for place in places]
+    for members in groups.values():
+        group = [questions[i] for i in members]
         asked = [Question(q.head, q.relation, q.tail) for q in group]
-        found = predictor.ask_many(
+        ranked = predictor.ask_many(
             asked,
             k=max(q.k for q in group),
             only_new=group[0].only_new,
             candidates=group[0].candidates,
         )
-        for place, parts, best in zip(places, asked, found, strict=True):
-            answers = best[: questions[place].k]
+        for i, parts, best in zip(members, asked, ranked, strict=True):
+            answers = best[: questions[i].k]
             words = question_words(predictor.graph, parts, (answer.entity for answer in answers))
-            answered[place] = BatchAnswer(answers, untrained(predictor.graph, words))
-    return [answered[place] for place in range(len(questions))]
+            answered[i] = BatchAnswer(answers, untrained(predictor.graph, words))
+    return [answered[i] for i in range(len(questions))]

@@ -1,4 +1,4 @@
-"""Which client sent a request: the name under which its requests and connections are counted."""
+"""Identify the client of a request by address. Limits count requests and connections under this name."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from conjoin.errors import UsageError
 
 FORWARDED = b"x-forwarded-for"
 HOPS = 32
-"""Addresses of a forwarded header that are looked at, from the last one backwards."""
+"""How many addresses of an X-Forwarded-For header are read, from the last one backwards."""
 PREFIX = 64
-"""Bits of an IPv6 address that name a client: the rest is usually the client's own to choose."""
+"""Bits of an IPv6 address that identify a client. A client can usually choose the remaining bits itself."""
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 
 class Clients:
-    """Names clients by address. A forwarded address counts only where the peer is a proxy that the operator trusts."""
+    """Identifies clients by address. A forwarded address counts only if the peer is a trusted proxy."""
 
     def __init__(self, proxies: tuple[str, ...] = ()) -> None:
         self._proxies = [_network(proxy) for proxy in proxies]
 
     def is_proxy(self, peer: str) -> bool:
-        """Is this address one of the trusted proxies?"""
+        """Whether this address belongs to a trusted proxy."""
         address = _address(peer)
         return address is not None and self._trusts(address)
 
     def of_peer(self, peer: str) -> str:
-        """The client behind an address: the address itself, for IPv6 its network of 64 bits."""
+        """The client of a peer address: the address itself, for IPv6 its network of 64 bits."""
         address = _address(peer)
         return peer if address is None else _name(address)
 
     def of_request(self, peer: str, headers: Mapping[bytes, bytes]) -> str:
-        """The client behind a request.
+        """The client of a request.
 
-        A proxy appends the address that it sees to the header. So the last address that is not a trusted proxy is the
-        client; everything before it was written by the client and proves nothing.
+        A proxy appends the address that it sees to the header, so the last address that is not a trusted proxy is the
+        client. The client itself may have written everything before it.
         """
         address = _address(peer)
         if address is None or not self._proxies or not self._trusts(address):
@@ -59,22 +59,21 @@ def _network(text: str) -> Network:
         return ip_network(text)
     except ValueError as error:
         raise UsageError(
-            f"{text!r} is not the address of a proxy ({error}). Give an address such as 10.0.0.7 or a network such as "
-            "10.0.0.0/24."
+            f"Invalid proxy address {text!r} ({error}). Use an address (10.0.0.7) or a network (10.0.0.0/24)."
         ) from error
 
 
 def _address(text: str) -> Address | None:
-    """The address in a text, with or without brackets, zone or port; None where there is none."""
+    """Parse an address with or without brackets, zone or port; None if the text is not an address."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
         text = text.partition(":")[0]
     try:
-        found = ip_address(text.partition("%")[0])
+        address = ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def _name(address: Address) -> str:

@@ -1,4 +1,4 @@
-"""Turns for requests with large answers: each holds megabytes until its client has read it, so few go at once."""
+"""Limit how many requests with large answers run at once: each holds megabytes until its client has read it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 
 class ConcurrencyLimit:
-    """At most `total` at once, and `per_client` of one client (0: no limit per client). Others wait in their order."""
+    """At most `total` at once and `per_client` of one client (0: no limit per client). Others wait in turn."""
 
     def __init__(self, total: int, per_client: int) -> None:
         self._total, self._per_client = total, per_client
@@ -18,7 +18,7 @@ class ConcurrencyLimit:
 
     @asynccontextmanager
     async def turn(self, client: str) -> AsyncIterator[None]:
-        """Wait for a turn, and give it back."""
+        """Wait for a turn, and release it afterwards."""
         await self._take(client)
         try:
             yield
@@ -34,7 +34,7 @@ class ConcurrencyLimit:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the turn came, and nobody waits for it any more
+            if turn.done() and not turn.cancelled():  # the turn was granted, but the request was cancelled
                 self._give_back(client)
             raise
 

@@ -1,8 +1,8 @@
-"""Who is connected: limits on connections in all and per client, and which connection makes room for a new one.
+"""Limits on open connections, in total and per client, and which connection closes for a new one.
 
-A client that opens more connections than it may does not lock itself out: its connection that has waited longest for
-the client closes, and the new one is served. Only where all connections are at work is a new one refused; it may still
-ask for the health of the service.
+A client above its limit does not lock itself out: the service closes the connection that has waited longest for that
+client, and serves the new one. A new connection is refused only if all others are being answered; even then it may
+request `/healthz` and `/readyz`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from enum import Enum, IntEnum
 from typing import Protocol
 
 RESERVE = 64
-"""Connections beyond the limit that may ask for the health of the service and for nothing else."""
+"""Connections beyond the limit that may request only `/healthz` and `/readyz`."""
 RESERVE_PER_CLIENT = 8
 HEALTH_ONLY = "health only"
-"""Key in the state of a request that came over a connection of the reserve."""
+"""Key in the ASGI state of a request on a connection of the reserve."""
 
 
 class Phase(IntEnum):
-    """What a connection waits for. All but ANSWER wait for the client; the lower, the sooner it makes room."""
+    """The state of a connection. In all but ANSWER it waits for the client; lower values are closed first."""
 
     CLOSING = 0
     IDLE = 1
@@ -29,7 +29,7 @@ class Phase(IntEnum):
 
 
 class Admission(Enum):
-    """What a new connection may do."""
+    """The decision about a new connection."""
 
     SERVED = "served"
     HEALTH_ONLY = "health only"
@@ -37,7 +37,7 @@ class Admission(Enum):
 
 
 class Connected(Protocol):
-    """A connection as the limits see it. `since` is when its phase began."""
+    """The part of a connection that the limits use. `since` is the time at which its phase began."""
 
     phase: Phase
     since: float
@@ -47,7 +47,7 @@ class Connected(Protocol):
 
 
 class Connections:
-    """All connections of one service, by client. Not for several threads."""
+    """All connections of one service, by client. Not thread-safe."""
 
     def __init__(self, total: int, per_client: int) -> None:
         self._total, self._per_client = total, per_client
@@ -60,9 +60,9 @@ class Connections:
         return self._count + len(self._reserve)
 
     def admit(self, connection: Connected, client: str, *, limited: bool = True) -> Admission:
-        """Count a new connection, and close another one where that makes room for it.
+        """Count a new connection, and close another one if a limit is reached.
 
-        `limited` is False for a proxy, whose connections belong to many clients.
+        `limited` is False for a trusted proxy, whose connections belong to many clients.
         """
         mine = self._served.get(client, set())
         if limited and self._per_client > 0 and len(mine) >= self._per_client and not self._make_room(mine, client):
@@ -74,7 +74,7 @@ class Connections:
         return Admission.SERVED
 
     def leave(self, connection: Connected, client: str) -> None:
-        """Forget a connection; nothing happens where it has left already."""
+        """Forget a connection. Does nothing if it was forgotten before."""
         if connection in self._reserve:
             del self._reserve[connection]
             self._in_reserve[client] -= 1
@@ -94,7 +94,7 @@ class Connections:
         return Admission.HEALTH_ONLY
 
     def _make_room_anywhere(self) -> bool:
-        """Close a connection of the client that has most of them, so that few clients cannot hold all."""
+        """Close a connection of the client with most connections, so that a few clients cannot hold all."""
         largest = sorted(self._served, key=lambda client: -len(self._served[client]))
         return any(self._make_room(self._served[client], client) for client in largest)
 

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection. A timer runs in every phase, and no byte of a client starts it again."""
+"""HTTP/1.1 on one connection, with a timer in every phase that bytes from the client do not restart."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from conjoin.server.responses import encoded, problem
 from conjoin.server.settings import HEADERS, ServerSettings
 
 LARGEST_HEAD = 64 << 10
-"""Bytes of a request's first line and headers."""
+"""Largest request line plus headers, in bytes."""
 CHUNKS = 4_096
-"""Chunks of a body that comes in chunks. Parsing many short ones would hold up all other connections."""
+"""Most chunks of a chunked body. Parsing many short chunks would block all other connections."""
 READ = 16 << 10
-"""Bytes that are read and parsed at once."""
+"""Most bytes that are read and parsed at a time."""
 LINGER_SECONDS = 1.0
-"""A connection that is closed while the client sends stays open so long, or the client might not see the answer."""
+"""How long a closing connection stays open while the client still sends; otherwise it might lose the answer."""
 GRACE_SECONDS = 1.0
-"""The application answers a slow body with 408. Where it does not, the connection is cut so much later."""
+"""The application answers a slow body with 408. If it fails to, the connection is cut after this extra time."""
 RESERVE_SECONDS = 5.0
-"""Time to send a head on a connection that may only ask for the health of the service."""
+"""Time to send the head of a request on a connection that may only request health."""
 SLOWEST = 32 << 10
-"""Bytes a second that a client must read of its answer."""
-MALFORMED = encoded(problem("this is not well-formed HTTP", "send an HTTP/1.1 request with one Host and one length"))
-LONG_HEAD = encoded(problem(f"the request has more than {HEADERS} header lines", "send fewer headers"))
+"""Lowest rate, in bytes a second, at which a client must read its answer."""
+MALFORMED = encoded(problem("The request is not valid HTTP.", "Send an HTTP/1.1 request with one Host and one length."))
+LONG_HEAD = encoded(problem(f"The request has more than {HEADERS} header lines.", "Send fewer headers."))
 END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 
 class _Transport:
-    """The connection's transport. `close` lets the client read the answer first; writes are counted."""
+    """Wraps the transport of a connection: `close` lets the client read the answer first, and writes are counted."""
 
     def __init__(self, real: asyncio.Transport, owner: TimedProtocol) -> None:
         self._real, self._owner = real, owner
@@ -59,7 +59,7 @@ class _Transport:
 
 
 class _Parser(h11.Connection):
-    """h11 with a limit on the chunks of a body."""
+    """h11 with a limit on the number of chunks of a body."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, LARGEST_HEAD)
@@ -77,27 +77,27 @@ class _Parser(h11.Connection):
 
 
 class TimedProtocol(H11Protocol):
-    """uvicorn's protocol with a timer in every phase and a place among all connections.
+    """uvicorn's protocol with a timer in every phase and limits on all connections.
 
-    The timer is set when a phase begins: waiting for a head, for a body, for the answer, for the client to read the
-    answer, for the next request, for the end of the connection.
+    The timer starts when a phase begins. The phases wait for the head of a request, its body, the answer, the client
+    to read the answer, the next request, and the end of the connection.
     """
 
     settings: ServerSettings
     clients: Clients
     all: Connections
-    watch: Metrics
+    metrics: Metrics
 
     phase = Phase.HEAD
     since = 0.0
     closing = False
-    _who = ""
+    _client_name = ""
     _timer: asyncio.TimerHandle | None = None
     _timed: tuple[Phase, Any] | None = None
     _head_seconds = 0.0
     _reader: asyncio.TimerHandle | None = None
-    _taken_by_then = 0
-    _written_by_then = 0
+    _read_before = 0
+    _written_before = 0
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -108,18 +108,18 @@ class TimedProtocol(H11Protocol):
         with suppress(AttributeError):  # asyncio's own transports read 256 KiB at once
             transport.max_size = READ  # type: ignore[attr-defined]
         with suppress(AttributeError, OSError):  # asyncio does this only for sockets that name their protocol
-            # Head and body of an answer are two writes: without this the second one waits 40 ms for the client's word.
+            # Head and body of an answer are two writes. Without this option the second one waits 40 ms for an ACK.
             transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._bytes = _Transport(transport, self)
         super().connection_made(cast(asyncio.Transport, self._bytes))
         self._head_seconds = self.settings.sending_seconds
         peer = self.client[0] if self.client else ""
-        self._who = self.clients.of_peer(peer)
+        self._client_name = self.clients.of_peer(peer)
         self.since = self.loop.time()
-        admitted = self.all.admit(self, self._who, limited=not self.clients.is_proxy(peer))
-        self.watch.connected(len(self.all))
+        admitted = self.all.admit(self, self._client_name, limited=not self.clients.is_proxy(peer))
+        self.metrics.connected(len(self.all))
         if admitted is not Admission.SERVED:
-            self.watch.crowded(admitted.value)
+            self.metrics.crowded(admitted.value)
         if admitted is Admission.REFUSED:
             transport.abort()
             return
@@ -133,13 +133,13 @@ class TimedProtocol(H11Protocol):
         for timer in (self._timer, self._reader):
             if timer is not None:
                 timer.cancel()
-        self.all.leave(self, self._who)
-        self.watch.connected(len(self.all))
+        self.all.leave(self, self._client_name)
+        self.metrics.connected(len(self.all))
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
-        if self.closing:  # read and thrown away, so that the client sees the answer and not a reset connection
+        if self.closing:  # discard the data: the client then sees the answer instead of a reset connection
             return
         if self.conn.their_state is h11.IDLE and self._is_long(self.conn.trailing_data[0] + data):
             self._refuse(431, LONG_HEAD)
@@ -153,7 +153,7 @@ class TimedProtocol(H11Protocol):
         self._update()
 
     def on_response_complete(self) -> None:
-        if self.conn.their_state is h11.SEND_BODY:  # answered before the body came: nothing may follow it
+        if self.conn.their_state is h11.SEND_BODY:  # answered before the body arrived: no request may follow
             self.close_gently()
         super().on_response_complete()
         self._update()
@@ -168,25 +168,25 @@ class TimedProtocol(H11Protocol):
             self._watch_reader(first=True)
 
     def _watch_reader(self, *, first: bool = False) -> None:
-        """Cut a connection whose client reads less of its answer than it must. Runs while bytes wait for the client."""
+        """Cut off a client that reads its answer slower than SLOWEST. Runs while written bytes wait for the client."""
         seconds = self.settings.sending_seconds
-        taken, self._reader = self._taken(), None
-        if not first and self._unread() and taken - self._taken_by_then < SLOWEST * seconds:
+        read, self._reader = self._read_by_client(), None
+        if not first and self._unread() and read - self._read_before < SLOWEST * seconds:
             self._cut()
         elif self._unread():
-            self._taken_by_then = taken
+            self._read_before = read
             self._reader = self.loop.call_later(seconds, self._watch_reader)
 
     def make_room(self) -> None:
-        self.watch.evicted(self.phase.name.lower())
+        self.metrics.evicted(self.phase.name.lower())
         self._abort()
 
     def close_gently(self) -> None:
-        """End the connection. What was written still goes out; what comes while the client reads it is thrown away."""
+        """Close the connection after sending all written data; discard everything that still arrives."""
         if self.closing:
             return
-        # The body of a request, or another request, may be on its way. A socket that is closed with unread bytes in it
-        # resets the connection, and the client loses the answer.
+        # A body or another request may be on its way. Closing a socket that holds unread bytes resets the connection,
+        # and the client loses the answer.
         awaited = self.conn.their_state is h11.SEND_BODY or bool(self.conn.trailing_data[0])
         self.closing = True
         if awaited and not self._real.is_closing():
@@ -201,10 +201,10 @@ class TimedProtocol(H11Protocol):
         self._refuse(400, MALFORMED)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Upgrades are answered as plain requests. Two lines of log for each would be a way to fill the log."""
+        """Log nothing: upgrades are answered as plain requests, and a client could fill the log with these warnings."""
 
     def _refuse(self, status: int, reason: bytes) -> None:
-        """Answer in the place of the application, where no answer has begun, and end the connection."""
+        """Send an error without the application if no answer has begun, and close the connection."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self._abort()
             return
@@ -223,7 +223,7 @@ class TimedProtocol(H11Protocol):
         return head.count(b"\n", 0, end.start() if end else len(head)) > HEADERS
 
     def _update(self) -> None:
-        """Start the timer of a phase that has begun."""
+        """Start the timer of the current phase, unless it already runs."""
         phase = self._current()
         if self._timed is not None and self._timed[0] is phase and self._timed[1] is self.cycle:
             return
@@ -254,30 +254,30 @@ class TimedProtocol(H11Protocol):
     def _start(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._written_by_then = self._bytes.written
-        self._timer = self.loop.call_later(seconds, self._time_is_over)
+        self._written_before = self._bytes.written
+        self._timer = self.loop.call_later(seconds, self._on_timeout)
 
     def _unread(self) -> int:
-        """Bytes that the system has not taken yet, because the client does not read."""
+        """Written bytes that the operating system has not accepted yet, because the client does not read."""
         return self._real.get_write_buffer_size()
 
-    def _taken(self) -> int:
+    def _read_by_client(self) -> int:
         return self._bytes.written - self._unread()
 
-    def _time_is_over(self) -> None:
-        # The application goes on writing, or `_watch_reader` has a clock of its own on the client that reads.
-        goes_on = self._reader is not None or self._bytes.written > self._written_by_then
-        if goes_on and self.phase in (Phase.ANSWER, Phase.CLOSING):
+    def _on_timeout(self) -> None:
+        # Wait longer if the application is still writing, or if `_watch_reader` already checks the client's speed.
+        in_progress = self._reader is not None or self._bytes.written > self._written_before
+        if in_progress and self.phase in (Phase.ANSWER, Phase.CLOSING):
             self._start(self.settings.sending_seconds)
         elif self.phase in (Phase.HEAD, Phase.IDLE) and not self._unread():
-            self.watch.timed_out(self.phase.name.lower())
+            self.metrics.timed_out(self.phase.name.lower())
             self.close_gently()
         else:
             self._cut()
 
     def _cut(self) -> None:
         if self.phase is not Phase.CLOSING or self._unread():
-            self.watch.timed_out(self.phase.name.lower())
+            self.metrics.timed_out(self.phase.name.lower())
         self._abort()
 
     def _abort(self) -> None:
@@ -286,8 +286,8 @@ class TimedProtocol(H11Protocol):
 
 
 def timed_protocol(
-    *, settings: ServerSettings, clients: Clients, connections: Connections, watch: Metrics
+    *, settings: ServerSettings, clients: Clients, connections: Connections, metrics: Metrics
 ) -> type[TimedProtocol]:
-    """The protocol of one service, whose connections share their limits."""
-    names = {"settings": settings, "clients": clients, "all": connections, "watch": watch}
+    """A protocol class for one service, whose connections share their limits."""
+    names = {"settings": settings, "clients": clients, "all": connections, "metrics": metrics}
     return cast(type[TimedProtocol], type("ServiceProtocol", (TimedProtocol,), names))

@@ -1,6 +1,6 @@
-"""Lines for a pipe, a terminal or a file that nobody may be reading: a bounded queue and a thread that writes.
+"""Write log lines from a bounded queue in a thread, so that a blocked pipe or terminal never blocks the service.
 
-Whoever writes a line never waits. Lines that do not fit into the queue are dropped and counted.
+Lines that do not fit into the queue are dropped and counted.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from collections import deque
 from collections.abc import Callable
 
 QUEUE_BYTES = 4 << 20
-"""Bytes that wait to be written; further lines are dropped until half of them are written."""
+"""Size of the queue in bytes. A full queue drops further lines until half of it is written."""
 AT_ONCE = min(4096, getattr(select, "PIPE_BUF", 512))
-"""Bytes of one write. A pipe that is ready takes so many without waiting, and does not mix them with other writers'."""
-ATTENTION = 0.1
-"""Seconds between two looks whether the end has come while nobody reads."""
+"""Most bytes of one write. A ready pipe accepts PIPE_BUF bytes without blocking and without interleaving writers."""
+POLL_SECONDS = 0.1
+"""How often the thread retries while the descriptor accepts no bytes."""
 
 
 class LogWriter:
-    """A text stream for a file descriptor that never blocks whoever writes to it.
+    """A text stream for a file descriptor whose `write` never blocks.
 
-    `lost` is called with the number of lines dropped, `notice` gives the line that says so once writing works again.
+    `lost` is called with the number of dropped lines. `notice` returns the line that reports this number; it is
+    written once the descriptor accepts bytes again.
     """
 
     encoding = "utf-8"
@@ -42,43 +43,43 @@ class LogWriter:
         self._waiting = 0
         self._dropped = 0
         self._full = self._ended = False
-        self._begun = ""
+        self._partial = ""
         self._change = threading.Condition()
         self._thread = threading.Thread(target=self._work, name="log", daemon=True)
         self._thread.start()
 
     def write(self, text: str) -> int:
-        """Queue the whole lines of a text; the rest waits for its end of line."""
+        """Queue the complete lines of a text; keep the rest until its end of line arrives."""
         with self._change:
-            *lines, self._begun = (self._begun + text).split("\n")
+            *lines, self._partial = (self._partial + text).split("\n")
             for line in lines:
                 self._put(f"{line}\n".encode("utf-8", "backslashreplace"))
-            if len(self._begun) > self._size:  # no line is so long: it is dropped as one
-                self._put(self._begun.encode("utf-8", "backslashreplace"))
-                self._begun = ""
+            if len(self._partial) > self._size:  # longer than the queue: drop it as one line
+                self._put(self._partial.encode("utf-8", "backslashreplace"))
+                self._partial = ""
             self._change.notify()
         return len(text)
 
     def flush(self) -> None:
-        """Nothing waits here for a flush: `close` waits for the queue."""
+        """Does nothing; only `close` waits for the queue."""
 
     def isatty(self) -> bool:
-        """Is a person reading along?"""
+        """Whether the descriptor is a terminal."""
         return os.isatty(self._descriptor)
 
     def fileno(self) -> int:
-        """The descriptor that the lines go to."""
+        """The descriptor that lines are written to."""
         return self._descriptor
 
     def writable(self) -> bool:
         return True
 
     def close(self, seconds: float = 2.0) -> bool:
-        """Wait until the queue is written, at most so many seconds; False where lines are left."""
+        """Wait at most `seconds` until the queue is written; return False if lines are left."""
         with self._change:
-            if self._begun:
-                self._put(self._begun.encode("utf-8", "backslashreplace") + b"\n")
-                self._begun = ""
+            if self._partial:
+                self._put(self._partial.encode("utf-8", "backslashreplace") + b"\n")
+                self._partial = ""
             self._ended = True
             self._change.notify()
         self._thread.join(seconds)
@@ -93,7 +94,7 @@ class LogWriter:
         if self._full or too_long:
             self._drop(1)
             return
-        self._say_what_was_lost()
+        self._report_dropped()
         self._lines.append(line)
         self._waiting += len(line)
 
@@ -102,7 +103,7 @@ class LogWriter:
         if self._lost is not None:
             self._lost(lines)
 
-    def _say_what_was_lost(self) -> None:
+    def _report_dropped(self) -> None:
         if self._dropped and self._notice is not None:
             notice = self._notice(self._dropped).encode("utf-8", "backslashreplace")
             self._lines.append(notice)
@@ -124,7 +125,7 @@ class LogWriter:
                     self._drop(max(part.count(b"\n"), 1))
                 if written and not self._lines:
                     self._full = False
-                    self._say_what_was_lost()
+                    self._report_dropped()
 
     def _next(self) -> bytes:
         """Whole lines for one write, or a single long line."""
@@ -134,23 +135,23 @@ class LogWriter:
         return part
 
     def _write(self, part: bytes) -> bool:
-        """Write it all; False where the descriptor takes no more."""
-        place = 0
-        while place < len(part):
+        """Write all bytes; return False if the descriptor fails."""
+        start = 0
+        while start < len(part):
             try:
                 if _ready(self._descriptor):
-                    place += os.write(self._descriptor, part[place : place + AT_ONCE])
+                    start += os.write(self._descriptor, part[start : start + AT_ONCE])
             except BlockingIOError:
-                time.sleep(ATTENTION)
+                time.sleep(POLL_SECONDS)
             except (OSError, ValueError):
                 return False
         return True
 
 
 def _ready(descriptor: int) -> bool:
-    """Wait a moment until the descriptor takes bytes."""
-    if not hasattr(select, "poll"):  # Windows: the thread may wait in the write itself
+    """Wait up to POLL_SECONDS until the descriptor accepts bytes."""
+    if not hasattr(select, "poll"):  # Windows: the write itself may block the thread
         return True
     waiting = select.poll()
     waiting.register(descriptor, select.POLLOUT)
-    return bool(waiting.poll(1000 * ATTENTION))
+    return bool(waiting.poll(1000 * POLL_SECONDS))

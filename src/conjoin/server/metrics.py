@@ -1,4 +1,4 @@
-"""What the operator sees: one JSON line per request and the numbers that Prometheus collects."""
+"""Logs and Prometheus metrics of the service: one JSON line per request, and counters."""
 
 from __future__ import annotations
 
@@ -15,19 +15,25 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
-    """Logs and metrics of one service. Neither sees a question, a name or a token."""
+    """Logs and metrics of one service. They contain no question, no name and no token."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream
         self.registry = CollectorRegistry()
-        self.requests = Counter("conjoin_requests", "Requests answered.", ("route", "status"), registry=self.registry)
+        self.requests = Counter("conjoin_requests", "Answered requests.", ("route", "status"), registry=self.registry)
         self.seconds = Histogram(
-            "conjoin_request_seconds", "Time to answer.", ("route",), buckets=SECONDS, registry=self.registry
+            "conjoin_request_seconds",
+            "Seconds from the first byte of a request to the end of its answer.",
+            ("route",),
+            buckets=SECONDS,
+            registry=self.registry,
         )
-        self.under_way = Gauge("conjoin_requests_under_way", "Requests being answered.", registry=self.registry)
+        self.under_way = Gauge(
+            "conjoin_requests_under_way", "Requests that have begun and are not answered yet.", registry=self.registry
+        )
         self.at_work = Gauge(
             "conjoin_requests_at_work",
-            "Requests whose body has come.",
+            "Unanswered requests whose body has arrived completely.",
             registry=self.registry,
         )
         self.wrong_tokens = Counter(
@@ -36,36 +42,34 @@ class Metrics:
         self._connections = Gauge("conjoin_connections", "Open connections.", registry=self.registry)
         self._crowded = Counter(
             "conjoin_connections_over_limit",
-            "New connections not served.",
+            "New connections above the limits: allowed only health requests, or refused.",
             ("admitted",),
             registry=self.registry,
         )
         self._cut = Counter(
             "conjoin_connections_cut",
-            "Connections that the service ended: their time was over, or they made room for a new one.",
+            "Connections closed by the service: why=time after a timeout, why=room for a new connection.",
             ("why", "phase"),
             registry=self.registry,
         )
-        self.lost_lines = Counter(
-            "conjoin_log_lines_dropped", "Lines of the log that could not be written.", registry=self.registry
-        )
+        self.lost_lines = Counter("conjoin_log_lines_dropped", "Log lines that were dropped.", registry=self.registry)
         self.batches = Histogram(
-            "conjoin_batch_questions", "Questions scored together.", ("run",), buckets=SIZES, registry=self.registry
+            "conjoin_batch_questions", "Questions per scored batch.", ("run",), buckets=SIZES, registry=self.registry
         )
         self.scoring = Histogram(
-            "conjoin_batch_seconds", "Time to score a batch.", ("run",), buckets=SECONDS, registry=self.registry
+            "conjoin_batch_seconds", "Seconds to score a batch.", ("run",), buckets=SECONDS, registry=self.registry
         )
 
     def exposition(self) -> bytes:
-        """Prometheus text."""
+        """All metrics in the Prometheus text format."""
         return generate_latest(self.registry)
 
     def connected(self, connections: int) -> None:
-        """Keep the number of open connections."""
+        """Set the number of open connections."""
         self._connections.set(connections)
 
     def crowded(self, admitted: str) -> None:
-        """Count a new connection beyond the limits."""
+        """Count a new connection above the limits; `admitted` says what it may do."""
         self._crowded.labels(admitted).inc()
 
     def timed_out(self, phase: str) -> None:
@@ -73,7 +77,7 @@ class Metrics:
         self._cut.labels("time", phase).inc()
 
     def evicted(self, phase: str) -> None:
-        """Count a connection that made room for a new one."""
+        """Count a connection that was closed for a new one."""
         self._cut.labels("room", phase).inc()
 
     def answered(self, *, route: str, status: int, seconds: float, line: dict[str, Any]) -> None:
@@ -83,15 +87,17 @@ class Metrics:
         self.log("request", route=route, status=status, seconds=round(seconds, 6), **line)
 
     def failed(self, error: BaseException, **line: Any) -> None:
-        """Log what the client is not told."""
+        """Log an internal error with its trace, which the client does not see."""
         self.log("failure", level="error", trace="".join(traceback.format_exception(error)), **line)
 
     def notice_of_loss(self, lines: int) -> str:
-        """The line in the place of lines that could not be written."""
-        return _line("log", "warning", {"dropped": lines, "message": f"{lines} lines of the log were dropped"})
+        """The log line that reports dropped lines."""
+        return _line(
+            "log", "warning", {"dropped": lines, "message": f"Dropped {lines} log lines because the log was not read"}
+        )
 
     def log(self, event: str, *, level: str = "notice", **line: Any) -> None:
-        """One JSON line; a log that cannot be written stops nothing."""
+        """Write one JSON line. A log that cannot be written is ignored, so that requests continue."""
         stream = sys.stderr if self.stream is None else self.stream
         try:
             stream.write(_line(event, level, line))

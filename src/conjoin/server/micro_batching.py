@@ -1,8 +1,8 @@
 """Micro-batches: questions that arrive together are scored together.
 
-A question waits about a millisecond for company; while a batch is scored the next one gathers. Scoring runs in a
-thread, so the loop stays free to take requests. Requests take turns: a request with one question does not wait for all
-questions of a request with a thousand.
+The first question of a batch waits about a millisecond for others; while one batch is scored the next one gathers.
+Scoring runs in a thread, so the event loop can accept requests. Requests take turns: a request with one question does
+not wait for all questions of a request with a thousand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Observe = Callable[[int, float], None]
 HEAVIEST = 16_384
-"""Weight of a batch: the answers that its questions ask for. Bounds its memory and the wait of other requests."""
+"""Largest weight of a batch: the answers that its questions request. Bounds its memory and the wait of others."""
 
 
 def _one(_: object) -> int:
@@ -26,7 +26,7 @@ def _one(_: object) -> int:
 
 
 class _Request(Generic[Item, Result]):
-    """The items of one submission. One future for all of them: a thousand would keep the loop busy."""
+    """The items of one submission. They share one future, because a thousand futures would slow the event loop."""
 
     def __init__(self, items: Sequence[Item], done: asyncio.Future[list[Result]]) -> None:
         self.items, self.done = items, done
@@ -34,8 +34,8 @@ class _Request(Generic[Item, Result]):
         self.next = 0
         self.left = len(items)
 
-    def put(self, place: int, result: Result) -> None:
-        self.results[place] = result
+    def put(self, index: int, result: Result) -> None:
+        self.results[index] = result
         self.left -= 1
         if not self.left and not self.done.done():
             self.done.set_result(cast("list[Result]", self.results))
@@ -45,13 +45,14 @@ class _Request(Generic[Item, Result]):
             self.done.set_exception(error)
 
 
-Place = tuple[_Request[Item, Result], int]
+Entry = tuple[_Request[Item, Result], int]
+"""A request and the index of one of its items."""
 
 
 class Batcher(Generic[Item, Result]):
-    """Gathers items for `answer`, which gets a list and returns as many results, in order.
+    """Gathers items for `answer`, which takes a list of items and returns their results in the same order.
 
-    A batch has at most `most` items, and at most `heaviest` of their `weight` together.
+    A batch has at most `most` items, whose `weight` adds up to at most `heaviest`.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Batcher(Generic[Item, Result]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="scoring")
 
     async def submit(self, items: Sequence[Item]) -> list[Result]:
-        """The results of these items; they may share a batch with others' items."""
+        """The results of these items, in order. They may share a batch with items of other submissions."""
         if not items:
             return []
         loop = asyncio.get_running_loop()
@@ -82,7 +83,7 @@ class Batcher(Generic[Item, Result]):
         return await done
 
     async def close(self) -> None:
-        """Finish what waits, then stop the thread."""
+        """Finish all waiting items, then stop the thread."""
         if self._worker is not None:
             await self._worker
         self._thread.shutdown()
@@ -97,9 +98,9 @@ class Batcher(Generic[Item, Result]):
         finally:
             self._worker = None
 
-    def _next(self) -> list[Place[Item, Result]]:
-        """One item of each request in turn, until the batch is full; requests that nobody waits for are left out."""
-        batch: list[Place[Item, Result]] = []
+    def _next(self) -> list[Entry[Item, Result]]:
+        """One item of each request in turn until the batch is full, without cancelled requests."""
+        batch: list[Entry[Item, Result]] = []
         weight = 0
         while self._waiting and len(batch) < self._most:
             request = self._waiting.popleft()
@@ -115,14 +116,14 @@ class Batcher(Generic[Item, Result]):
                 self._waiting.append(request)
         return batch
 
-    async def _score(self, batch: list[Place[Item, Result]]) -> None:
+    async def _score(self, batch: list[Entry[Item, Result]]) -> None:
         loop = asyncio.get_running_loop()
         began = time.perf_counter()
-        items = [request.items[place] for request, place in batch]
+        items = [request.items[index] for request, index in batch]
         try:
             results = await loop.run_in_executor(self._thread, self._answer, items)
         except Exception as error:
-            if len(batch) > 1:  # one bad item must not spoil the others
+            if len(batch) > 1:  # score them one by one: one bad item must not fail the others
                 for one in batch:
                     if not one[0].done.done():
                         await self._score([one])
@@ -131,5 +132,5 @@ class Batcher(Generic[Item, Result]):
             return
         if self._observe is not None:
             self._observe(len(batch), time.perf_counter() - began)
-        for (request, place), result in zip(batch, results, strict=True):
-            request.put(place, result)
+        for (request, index), result in zip(batch, results, strict=True):
+            request.put(index, result)

@@ -1,4 +1,4 @@
-"""The outermost layer: every request passes the doors, has bounded size, rate and time, and leaves one log line."""
+"""The outermost ASGI layer: access checks, limits on size, rate and time, and one log line per request."""
 
 from __future__ import annotations
 
@@ -52,28 +52,29 @@ PREFLIGHT = {
     "Access-Control-Max-Age": "600",
 }
 HEALTH = ("/healthz", "/readyz")
-"""Answered whatever the limits say, and without a token: they cost little and tell nothing."""
+"""Exempt from all limits and from the token: these answers are cheap and contain no data."""
 RETRY = {"Retry-After": "1"}
 LARGE = ("/v1/map", "/v1/relations", "/v1/study")
-LARGE_BY_POST = ("/v1/ask", "/v1/score")
 """Paths whose answers may be megabytes."""
+LARGE_BY_POST = ("/v1/ask", "/v1/score")
+"""Paths whose answers may be megabytes if the request has a large body."""
 SMALL_BODY = 1024
-"""Bytes of a body that cannot ask for much."""
+"""A body of at most this many bytes cannot request a large answer."""
 BODIES = ("POST",)
-"""Methods that have a body. The application says which of its paths take one."""
+"""Methods that may have a body. The application decides which of its paths accept one."""
 
 
 class RequestGuard:
-    """Wraps the application. Refusals that need no application never reach it.
+    """Wraps the application and refuses bad requests before they reach it.
 
-    `takes_body` says whether a path takes a body at all.
+    `takes_body(path)` says whether a path accepts a body.
     """
 
     def __init__(
-        self, app: ASGIApp, *, settings: ServerSettings, watch: Metrics, takes_body: Callable[[str], bool]
+        self, app: ASGIApp, *, settings: ServerSettings, metrics: Metrics, takes_body: Callable[[str], bool]
     ) -> None:
-        self._app, self._settings, self._watch, self._takes_body = app, settings, watch, takes_body
-        self._doors = AccessPolicy(settings)
+        self._app, self._settings, self._metrics, self._takes_body = app, settings, metrics, takes_body
+        self._access = AccessPolicy(settings)
         self._clients = Clients(settings.proxies)
         self._buckets = RateLimiter(settings.rate, settings.burst)
         self._under_way = 0
@@ -93,26 +94,35 @@ class RequestGuard:
         began = time.perf_counter()
         out = _Outgoing(send)
         method = scope["method"]
-        if method == "HEAD":  # answered as GET is; the server leaves the body out
+        if method == "HEAD":  # the application answers GET; the server omits the body
             scope = {**scope, "method": "GET"}
         self._under_way += 1
-        self._watch.under_way.set(self._under_way)
+        self._metrics.under_way.set(self._under_way)
         try:
             await self._admitted(scope, receive, out)
         except ApiError as refusal:
             await out.reply(scope, receive, refusal.reply())
         except TimeoutError:
-            late = ApiError(503, "this took too long", "ask for less at a time", headers=RETRY)
+            late = ApiError(
+                503,
+                f"The request exceeded the time limit of {self._settings.seconds:g} s.",
+                "Request fewer answers at a time.",
+                headers=RETRY,
+            )
             await out.reply(scope, receive, late.reply())
-        except Exception as error:  # the last resort: the client learns no more than the number of its request
-            self._watch.failed(error, id=out.id)
-            await out.reply(scope, receive, ApiError(500, "the service failed", f"quote request {out.id}").reply())
+        except Exception as error:  # log the details; the client gets only the request id
+            self._metrics.failed(error, id=out.id)
+            await out.reply(
+                scope,
+                receive,
+                ApiError(500, "Internal error.", f"Report request id {out.id}; the log has details.").reply(),
+            )
         finally:
             self._under_way -= 1
-            self._watch.under_way.set(self._under_way)
+            self._metrics.under_way.set(self._under_way)
             route = _route(scope)
             line = {"id": out.id, "method": method, "client": out.client}
-            self._watch.answered(route=route, status=out.status, seconds=time.perf_counter() - began, line=line)
+            self._metrics.answered(route=route, status=out.status, seconds=time.perf_counter() - began, line=line)
 
     async def _admitted(self, scope: Scope, receive: Receive, out: _Outgoing) -> None:
         peer = scope["client"][0] if scope.get("client") else ""
@@ -120,42 +130,49 @@ class RequestGuard:
         out.unread = _announces_body(scope)
         out.last = crowded = scope.get("state", {}).get(HEALTH_ONLY, False)
         health = _asks_for_health(scope) and not out.unread
-        # Every other request counts, whatever is wrong with it: a guess at the token costs as much as a question.
+        # Every other request counts, even if it is refused later, so that token guesses are rate-limited too.
         wait = 0 if health else self._buckets.take(client)
         headers = _headers(scope)
-        out.shared = self._doors.check(headers)
+        out.shared = self._access.check(headers)
         if health:
             await self._app(scope, receive, out.send)
             return
         if wait:
-            raise ApiError(429, "too many requests", f"wait {wait} s", headers={"Retry-After": str(wait)})
+            raise ApiError(
+                429,
+                "Too many requests from this client.",
+                f"Try again in {wait} s.",
+                headers={"Retry-After": str(wait)},
+            )
         if crowded:
-            raise ApiError(503, "too many connections", "close those that are not needed, and try again", headers=RETRY)
+            raise ApiError(503, "Too many open connections.", "Close unused connections and try again.", headers=RETRY)
         self._check_token(scope, headers)
         if scope["method"] == "OPTIONS" and out.shared and not out.unread:
             await out.reply(scope, receive, Response(status_code=204, headers=PREFLIGHT))
             return
         body = await self._body(scope, headers, receive, out)
         large = scope["path"] in LARGE or (scope["path"] in LARGE_BY_POST and len(body) > SMALL_BODY)
-        await self._work(scope, _replay(body, receive), out, client, large=large)
+        await self._run_application(scope, _replay(body, receive), out, client, large=large)
 
     def _check_token(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         try:
-            self._doors.check_token(scope["path"], scope["method"], headers)
+            self._access.check_token(scope["path"], scope["method"], headers)
         except ApiError:
-            self._watch.wrong_tokens.inc()
+            self._metrics.wrong_tokens.inc()
             raise
 
-    async def _work(self, scope: Scope, receive: Receive, out: _Outgoing, client: str, *, large: bool) -> None:
-        """Let the application answer, within the limits on requests at once and on time."""
+    async def _run_application(
+        self, scope: Scope, receive: Receive, out: _Outgoing, client: str, *, large: bool
+    ) -> None:
+        """Run the application within the limits on concurrent requests and on time."""
         most, per_client = self._settings.at_once, self._settings.connections_per_client
         if self._at_work.total() >= most or (per_client and self._at_work[client] >= per_client):
-            raise ApiError(503, "too many requests at once", "try again", headers=RETRY)
+            raise ApiError(503, "Too many requests are running.", "Try again in 1 s.", headers=RETRY)
         self._at_work[client] += 1
-        self._watch.at_work.set(self._at_work.total())
+        self._metrics.at_work.set(self._at_work.total())
         try:
             async with asyncio.timeout(self._settings.seconds) as limit:
-                # From the first byte of the answer the connection's own clock watches how the client reads it.
+                # After the first byte of the answer the connection's own timer checks how fast the client reads.
                 out.begun = lambda: limit.reschedule(None)
                 async with self._turns.turn(client) if large else nullcontext():
                     await self._app(scope, receive, out.send)
@@ -164,21 +181,25 @@ class RequestGuard:
             self._at_work[client] -= 1
             if not self._at_work[client]:
                 del self._at_work[client]
-            self._watch.at_work.set(self._at_work.total())
+            self._metrics.at_work.set(self._at_work.total())
 
     async def _body(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, out: _Outgoing) -> bytes:
-        """The whole body, within its size and its time; none is read where none belongs."""
+        """Read the whole body within the limits on size and time; empty for paths that accept none."""
         if not out.unread:
             return b""
         if scope["method"] not in BODIES or not self._takes_body(scope["path"]):
             if scope["method"] in ("GET", "OPTIONS"):
-                raise ApiError(400, "this request takes no body", "send it without Content-Length or Transfer-Encoding")
-            return b""  # the application says which methods and paths there are
+                raise ApiError(
+                    400,
+                    f"{scope['method']} requests accept no body.",
+                    "Send the request without Content-Length or Transfer-Encoding.",
+                )
+            return b""  # the application answers 404 or 405
         _check_content_type(headers.get(b"content-type", b"").decode("latin-1"))
         if b"content-encoding" in headers:
-            raise ApiError(415, "compressed bodies are not read", "send the JSON as it is")
+            raise ApiError(415, "Compressed bodies are not supported.", "Send the JSON without Content-Encoding.")
         limit = self._settings.body
-        too_large = ApiError(413, f"the body is larger than {limit} bytes", "send fewer questions at a time")
+        too_large = ApiError(413, f"The body is larger than {limit} bytes.", "Send fewer questions at a time.")
         if _announced(headers) > limit:
             raise too_large
         parts: list[bytes] = []
@@ -188,23 +209,27 @@ class RequestGuard:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise ApiError(400, "the connection closed before the body was sent")
+                        raise ApiError(400, "The connection closed before the body was complete.")
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     more = message.get("more_body", False)
                     if size > limit:
                         raise too_large
         except TimeoutError as error:
-            raise ApiError(408, f"the body took longer than {self._settings.sending_seconds:g} s") from error
+            raise ApiError(
+                408,
+                f"The body did not arrive within {self._settings.sending_seconds:g} s.",
+                "Send a smaller body or use a faster connection.",
+            ) from error
         out.unread = False
         return b"".join(parts)
 
 
 class _Outgoing:
-    """The answer on its way: adds the headers that every answer has and remembers the status.
+    """The answer being sent: adds the common headers and remembers the status.
 
-    `unread` says that the request has a body that was not read to its end. Such an answer is the connection's last one:
-    what the client still sends is not another request.
+    `unread` means that the body of the request was not read completely. The connection then closes after the answer,
+    because the remaining bytes are not another request.
     """
 
     def __init__(self, send: Send) -> None:
@@ -229,13 +254,13 @@ class _Outgoing:
         await self._send(message)
 
     async def reply(self, scope: Scope, receive: Receive, answer: Response) -> None:
-        """Send this, unless another answer has begun: then what is missing makes the server cut the connection."""
+        """Send this answer unless another one has begun; the server then cuts the incomplete answer off."""
         if not self.status:
             await answer(scope, receive, self.send)
 
 
 def _nothing() -> None:
-    """No time limit runs."""
+    """Placeholder while no time limit runs."""
 
 
 def _asks_for_health(scope: Scope) -> bool:
@@ -243,7 +268,7 @@ def _asks_for_health(scope: Scope) -> bool:
 
 
 def _announces_body(scope: Scope) -> bool:
-    """Does the head say that a body follows? A length that is not a number counts as one."""
+    """Whether the head announces a body. A Content-Length that is not a number counts as one."""
     return any(
         name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0") != b"")
         for name, value in scope["headers"]
@@ -251,14 +276,16 @@ def _announces_body(scope: Scope) -> bool:
 
 
 def _announced(headers: dict[bytes, bytes]) -> int:
+    length = headers.get(b"content-length", b"0")
     try:
-        return int(headers.get(b"content-length", b"0"))
+        return int(length)
     except ValueError as error:
-        raise ApiError(400, "the Content-Length header is not a number") from error
+        reason = f"The Content-Length {length.decode('latin-1')!r} is not a number."
+        raise ApiError(400, reason, "Send the length of the body in bytes.") from error
 
 
 def _route(scope: Scope) -> str:
-    """One of few words: paths of the interface have no parameters in them."""
+    """The route for logs and metrics: a path of the interface, `page`, or `refused`."""
     if "endpoint" not in scope:
         return "refused"
     return "page" if scope["path_params"] else str(scope["path"])
@@ -267,15 +294,16 @@ def _route(scope: Scope) -> str:
 def _headers(scope: Scope) -> dict[bytes, bytes]:
     headers: dict[bytes, bytes] = {}
     if len(scope["headers"]) > HEADERS:
-        raise ApiError(431, f"the request has more than {HEADERS} headers", "send fewer headers")
+        raise ApiError(431, f"The request has more than {HEADERS} headers.", "Send fewer headers.")
     for name, value in scope["headers"]:
         if name in headers and name in (b"host", b"authorization", b"content-length", b"content-type", b"origin"):
-            raise ApiError(400, f"the header {name.decode('latin-1')} was sent twice")
+            raise ApiError(400, f"The header {name.decode('latin-1')} occurs twice.", "Send it once.")
         headers[name] = value
     if b"content-length" in headers and b"transfer-encoding" in headers:
-        # A proxy in front may believe the other one, and take part of the body for a request of someone else.
-        hint = "send Content-Length or Transfer-Encoding"
-        raise ApiError(400, "the length of the body was told twice", hint)
+        # A proxy in front may trust the other header and read part of the body as someone else's request.
+        raise ApiError(
+            400, "The request has both Content-Length and Transfer-Encoding.", "Send only one of these headers."
+        )
     return headers
 
 
@@ -283,14 +311,16 @@ def _check_content_type(kind: str) -> None:
     main, _, parameters = kind.partition(";")
     charset = parameters.strip().casefold()
     if main.strip().casefold() != "application/json" or charset not in ("", "charset=utf-8", 'charset="utf-8"'):
-        raise ApiError(415, "the body is not application/json", "send the header Content-Type: application/json")
+        raise ApiError(
+            415, f"The content type {kind!r} is not supported.", "Send JSON with Content-Type: application/json."
+        )
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body that was read, then whatever the connection says."""
+    """A `receive` that returns the body read before, then the messages of the connection."""
     sent = False
 
-    async def again() -> Message:
+    async def replay() -> Message:
         nonlocal sent
         if sent:
             return await receive()
@@ -298,4 +328,4 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         message: dict[str, Any] = {"type": "http.request", "body": body, "more_body": False}
         return message
 
-    return again
+    return replay

@@ -1,4 +1,4 @@
-"""The runs that are open, by name. A name is looked up in this list and nowhere else: it never becomes a path."""
+"""The open runs by name. A name from a request is looked up only in this list; it never becomes a path."""
 
 from __future__ import annotations
 
@@ -30,15 +30,21 @@ T = TypeVar("T")
 
 
 class OpenRun:
-    """One run, opened: its predictor, its batcher, and what is computed once and kept."""
+    """One open run: its predictor, its batcher and cached values. A predictor made in Python has no folder."""
 
     def __init__(
-        self, name: str, folder: RunFolder, predictor: Predictor, *, weights: str, settings: ServerSettings
+        self,
+        name: str,
+        folder: RunFolder | None,
+        predictor: Predictor,
+        *,
+        weights: str = "last",
+        settings: ServerSettings,
     ) -> None:
         self.name, self.folder, self.predictor, self.weights = name, folder, predictor, weights
         self._settings = settings
         self.batcher: Batcher[BatchQuery, bytes] = Batcher(self.answer)
-        self._watch = Metrics()
+        self._metrics = Metrics()
         self._read: tuple[int, ...] | None = None
         self._reading = threading.Lock()
 
@@ -47,47 +53,49 @@ class OpenRun:
         return self.predictor.graph
 
     def up_to_date(self) -> Predictor:
-        """The predictor with the calibration that the folder holds now: `conjoin calibrate` may write one at any time.
+        """The predictor with the current calibration file, which `conjoin calibrate` may write at any time.
 
-        It does not change while a request uses it. Where the file is gone, damaged or of other weights, the last
-        calibration stays.
+        A predictor does not change while a request uses it. If the file is missing, damaged or written for other
+        weights, the previous calibration stays.
         """
+        if self.folder is None:
+            return self.predictor
         try:
-            found = (self.folder.path / FILE).stat()
+            status = (self.folder.path / FILE).stat()
         except OSError:
             return self.predictor
-        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
         if stamp != self._read:
             with self._reading:
                 if stamp != self._read:
-                    self._read_calibration()
+                    self._read_calibration(self.folder)
                     self._read = stamp
         return self.predictor
 
-    def _read_calibration(self) -> None:
+    def _read_calibration(self, folder: RunFolder) -> None:
         try:
-            calibration = read_calibration(self.folder, self.graph, self.weights)
+            calibration = read_calibration(folder, self.graph, self.weights)
         except RunError as error:
-            self._watch.failed(error)
+            self._metrics.failed(error)
             return
-        if calibration is None:  # gone since, or of other weights
+        if calibration is None:  # deleted meanwhile, or written for other weights
             return
         renewed = copy(self.predictor)
         renewed.calibration = calibration
         self.predictor = renewed
 
     def is_calibrated(self) -> bool:
-        """Do answers carry a probability?"""
+        """Whether answers have a probability."""
         return self.up_to_date().calibration is not None
 
     def answer(self, questions: list[BatchQuery]) -> list[bytes]:
-        """The answers to each question, as JSON."""
+        """The answers to each question as JSON."""
         return encoded_together(self.up_to_date(), questions)
 
-    def observed_by(self, watch: Metrics) -> None:
-        """Start a batcher whose sizes and times are counted."""
-        self._watch = watch
-        sizes, seconds = watch.batches.labels(self.name), watch.scoring.labels(self.name)
+    def report_to(self, metrics: Metrics) -> None:
+        """Use these metrics, and start a batcher that reports its sizes and times to them."""
+        self._metrics = metrics
+        sizes, seconds = metrics.batches.labels(self.name), metrics.scoring.labels(self.name)
 
         def observe(questions: int, took: float) -> None:
             sizes.observe(questions)
@@ -100,12 +108,12 @@ class OpenRun:
 
     @cached_property
     def degree(self) -> Ids:
-        """Training facts that mention each entity, shape (entities,)."""
+        """Number of training facts of each entity, shape (entities,)."""
         return self.graph.degrees()
 
     @cached_property
     def by_degree(self) -> Ids:
-        """Entities, those with most facts first."""
+        """Entity ids by descending degree, shape (entities,)."""
         return np.argsort(-self.degree, kind="stable").astype(np.int64)
 
     def named(self, vocabulary: Vocabulary, i: int) -> dict[str, Any]:
@@ -123,7 +131,7 @@ class OpenRun:
         }
 
     def warm(self) -> None:
-        """What the first question would otherwise wait for."""
+        """Answer one question and sort the entities now, so that the first request does not wait for it."""
         entity, relation = (
             next((name for name in vocabulary.names if name != UNKNOWN), None)
             for vocabulary in (self.graph.entities, self.graph.relations)
@@ -133,13 +141,13 @@ class OpenRun:
         _ = self.by_degree
 
     def warm_search(self) -> None:
-        """The index of names, which a first search would otherwise wait for."""
+        """Build the name indexes now, so that the first search does not wait for them."""
         self.predictor.find_entities("a", 1)
         self.predictor.find_relations("a", 1)
 
 
 class OpenRuns:
-    """All open runs and the threads in which slow work happens."""
+    """All open runs, and the threads that run slow work."""
 
     def __init__(self, runs: Sequence[OpenRun]) -> None:
         self.runs = {run.name: run for run in runs}
@@ -153,21 +161,21 @@ class OpenRuns:
             return next(iter(self.runs.values()))
         if name not in self.runs:
             hint = did_you_mean(name[:200], self.runs).strip()
-            raise ApiError(404, "no run of that name is open", hint or "GET /v1/runs lists them")
+            raise ApiError(404, f"No open run is named {name[:200]!r}.", hint or "GET /v1/runs lists the open runs.")
         return self.runs[name]
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Run slow work where it does not hold up other requests."""
+        """Run slow work in a thread, so that other requests continue."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     async def encode(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Run work that is all Python, one after the other: more threads would only take the interpreter in turns."""
+        """Run pure Python work in one thread, one task at a time: more threads would compete for the interpreter."""
         return await asyncio.get_running_loop().run_in_executor(self._encoding, work, *arguments)
 
     async def once(self, run: OpenRun, what: str, work: Callable[[OpenRun], T]) -> T:
-        """Compute something about a run the first time it is wanted; those who want it meanwhile wait.
+        """Compute a value of a run once and cache it under the key `what`; concurrent callers wait for it.
 
-        Who gives up waiting does not stop the work, or what takes longer than a request may would never be done.
+        The work continues when a caller times out. Otherwise work that takes longer than a request would never finish.
         """
         key = (run.name, what)
         if key not in self._kept:
@@ -181,18 +189,18 @@ class OpenRuns:
             del self._kept[key]
 
     async def find(self, vocabulary: Vocabulary, word: str) -> int:
-        """The id of a name or a label. Only a name is looked up here, what may take long goes to a thread."""
-        found = vocabulary.index.get(word)
-        return await self.in_thread(self.look_up, vocabulary, word) if found is None else found
+        """The id of a name or a label. Labels are searched in a thread, because that may take long."""
+        index = vocabulary.index.get(word)
+        return await self.in_thread(self.look_up, vocabulary, word) if index is None else index
 
     async def large(self, content: Any) -> LargeReply:
-        """An answer that may be large, encoded where that holds up nobody."""
+        """A large JSON answer, encoded in a thread."""
         return await self.encode(lambda: LargeReply(in_pieces(content)))
 
     def look_up(self, vocabulary: Vocabulary, word: str) -> int:
-        """The id of a name or a label; may take long where there is none of that name."""
-        found = vocabulary.index.get(word)
-        return self._by_label(vocabulary, word) if found is None else found
+        """The id of a name or a label. May take long if no entity or relation has this name."""
+        index = vocabulary.index.get(word)
+        return self._by_label(vocabulary, word) if index is None else index
 
     def _by_label(self, vocabulary: Vocabulary, word: str) -> int:
         matches = vocabulary.matching(word)
@@ -200,14 +208,14 @@ class OpenRuns:
             return matches[0]
         if matches:
             names = ", ".join(vocabulary.names[i] for i in matches[:NAMED])
-            hint = f"{len(matches)} have that label: use one of the names {names}"
+            hint = f"This label is shared by {len(matches)}. Use a name instead: {names}."
         else:
             predictor = self._owners[vocabulary].predictor
             find = predictor.find_entities if vocabulary.kind == "entity" else predictor.find_relations
             near = dict.fromkeys(match.label for match in find(word, NAMED))
-            search = f"search with GET /v1/{_SEARCH[vocabulary.kind]}?q="
+            search = f"Search with GET /v1/{_SEARCH[vocabulary.kind]}?q=."
             hint = f"Did you mean {' or '.join(near)}?" if near else search
-        raise ApiError(404, f"unknown {vocabulary.kind} {word!r}", hint)
+        raise ApiError(404, f"Unknown {vocabulary.kind} {word!r}.", hint)
 
     async def close(self) -> None:
         for run in self.runs.values():
@@ -218,11 +226,11 @@ class OpenRuns:
 
 _SEARCH = {"entity": "entities", "relation": "relations"}
 NAMED = 3
-"""Names that a refusal offers instead."""
+"""How many names an error message suggests."""
 
 
 def open_runs(folders: Sequence[Path], *, settings: ServerSettings, weights: str | None = None) -> OpenRuns:
-    """Open runs; each is named by its folder, with a number where two folders have the same name."""
+    """Open runs. Each is named by its folder; further folders of the same name get a number, for example `run-2`."""
     taken: set[str] = set()
     runs = []
     for path in folders:

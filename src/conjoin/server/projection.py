@@ -1,4 +1,4 @@
-"""Two-dimensional positions of the entities, computed once and stored beside the run."""
+"""Two-dimensional positions of the entities for the map, computed once and stored in the run folder."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import torch
 
 from conjoin.errors import NotInstalled, unknown
 from conjoin.graph.graph import Ids
+from conjoin.runs.folder import RunFolder
 from conjoin.runtime.atomic_files import proper, replacing
 from conjoin.server.open_runs import OpenRun
 from conjoin.server.settings import CLASSES, POINTS
@@ -24,18 +25,18 @@ from conjoin.server.settings import CLASSES, POINTS
 METHODS = ("pca", "umap", "pacmap")
 MAGIC = b"CJM1"
 FEWEST = 10
-"""Entities below which neighbour-based layouts have no neighbours to work with: PCA stands in."""
+"""Graphs with fewer entities always use PCA: UMAP and PaCMAP need neighbours."""
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, SyntaxError, TokenError, BadZipFile, zlib.error)
-"""What NumPy and its zip reader raise on a file that is not theirs."""
+"""Exceptions that NumPy and its zip reader raise on a damaged file."""
 HEADS = 4096
-"""Bytes of a stored map beside its points."""
+"""Most bytes of a stored map in addition to its points."""
 
 Points = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Chosen entities (those with most facts first), their places, degrees and classes."""
+    """Entities by descending degree with their positions (n, 2), degrees and classes."""
 
     method: str
     ids: Ids
@@ -64,7 +65,7 @@ class Projection:
         }
 
     def packed(self, limit: int) -> bytes:
-        """The binary answer: counts, then columns, little-endian."""
+        """The binary answer of /v1/map: magic bytes, count, then little-endian columns."""
         points = self.points[:limit]
         columns = (
             points[:, 0].astype("<f4"),
@@ -76,21 +77,21 @@ class Projection:
 
 
 def projection_of(run: OpenRun, method: str = "pca") -> Projection:
-    """The stored layout, or a new one, which is then stored where the folder can be written to."""
+    """The stored layout, or a new one; it is stored if the run folder is writable."""
     if method not in METHODS:
         raise unknown("map", method, METHODS, way_out=f"Choose from {', '.join(METHODS)}.")
     ids = run.by_degree[:POINTS]
     points = _stored(run, method, len(ids))
     if points is None:
-        points = _scaled(project(run.predictor.model.entities.weight.detach()[torch.from_numpy(ids)], method))
+        points = _scaled(project(run.predictor.model.entities.rows(torch.from_numpy(ids)), method))
         _store(run, method, points)
     kind, classes = _classes(run)
     return Projection(method, ids, points, run.degree[ids], kind[ids], classes)
 
 
 def stored_methods(run: OpenRun) -> list[str]:
-    """What can be had without computing: PCA is always cheap enough."""
-    return [method for method in METHODS if method == "pca" or _file(run, method).exists()]
+    """The methods that can be served: PCA always, others if their layout is stored."""
+    return [method for method in METHODS if method == "pca" or _is_stored(run, method)]
 
 
 def project(rows: torch.Tensor, method: str, *, seed: int = 0) -> Points:
@@ -118,14 +119,14 @@ def _pca(rows: torch.Tensor) -> Points:
 
 
 def _scaled(points: Points) -> Points:
-    """One scale for both axes: all but the farthest 0.1 per cent of the coordinates lie in [-1, 1]."""
+    """Centre the points and scale both axes alike: all but the outermost 0.1 % of the coordinates lie in [-1, 1]."""
     centred = points - np.median(points, axis=0) if len(points) else points
     reach = float(np.quantile(np.abs(centred), 0.999)) if len(points) else 1.0
     return (centred / (reach or 1.0)).astype(np.float32)
 
 
 def _classes(run: OpenRun) -> tuple[npt.NDArray[np.uint8], list[dict[str, Any]]]:
-    """What each entity mostly is: the place (head or tail of a relation) that it fills most often in train."""
+    """Class of each entity (n,): the position, head or tail of a relation, that it has most often in train."""
     train, n, relations = run.graph.train, run.graph.n_entities, run.graph.relations
     slots = 2 * max(len(relations), 1)
     key = np.concatenate([train[:, 0] * slots + 2 * train[:, 1], train[:, 2] * slots + 2 * train[:, 1] + 1])
@@ -138,8 +139,8 @@ def _classes(run: OpenRun) -> tuple[npt.NDArray[np.uint8], list[dict[str, Any]]]
     sizes = np.bincount(mostly[mostly >= 0], minlength=slots)
     largest = [int(s) for s in np.argsort(-sizes, kind="stable")[: CLASSES - 1] if sizes[s]]
     kind = np.full(n, len(largest), dtype=np.uint8)
-    for place, chosen in enumerate(largest):
-        kind[mostly == chosen] = place
+    for index, chosen in enumerate(largest):
+        kind[mostly == chosen] = index
     classes = [
         {"label": f"{'tail' if s % 2 else 'head'} of {relations.label(s // 2)}", "count": int(sizes[s])}
         for s in largest
@@ -148,35 +149,44 @@ def _classes(run: OpenRun) -> tuple[npt.NDArray[np.uint8], list[dict[str, Any]]]
     return kind, [*classes, {"label": "other", "count": rest}] if rest else classes
 
 
-def _file(run: OpenRun, method: str) -> Path:
-    return run.folder.path / f"map-{method}-{run.weights}.npz"
+def _file(folder: RunFolder, weights: str, method: str) -> Path:
+    return folder.path / f"map-{method}-{weights}.npz"
 
 
-def _checksum(run: OpenRun) -> str:
-    return str(run.folder.result.get("files", {}).get(run.folder.weights_file(run.weights).name))
+def _is_stored(run: OpenRun, method: str) -> bool:
+    return run.folder is not None and _file(run.folder, run.weights, method).exists()
+
+
+def _checksum(folder: RunFolder, weights: str) -> str:
+    return str(folder.result.get("files", {}).get(folder.weights_file(weights).name))
 
 
 def _stored(run: OpenRun, method: str, count: int) -> Points | None:
-    """What was stored, unless it belongs to other weights or is damaged."""
+    """The stored points, None if they are damaged or belong to other weights."""
+    if run.folder is None:
+        return None
+    file = _file(run.folder, run.weights, method)
     try:
-        proper(_file(run, method))
-        with ZipFile(_file(run, method)) as archive:
+        proper(file)
+        with ZipFile(file) as archive:
             if sum(member.file_size for member in archive.infolist()) > 8 * count + HEADS:
                 return None
-        with np.load(_file(run, method), allow_pickle=False) as kept:
-            points, checksum = kept["points"], str(kept["weights"])
+        with np.load(file, allow_pickle=False) as stored:
+            points, checksum = stored["points"], str(stored["weights"])
     except UNREADABLE:
         return None
     fits = points.shape == (count, 2) and points.dtype == np.float32 and bool(np.isfinite(points).all())
-    return points if fits and checksum == _checksum(run) else None
+    return points if fits and checksum == _checksum(run.folder, run.weights) else None
 
 
 def _store(run: OpenRun, method: str, points: Points) -> None:
-    file = _file(run, method)
+    if run.folder is None:
+        return
+    file = _file(run.folder, run.weights, method)
     try:
         with replacing(file) as aside, aside.open("wb") as stream:
-            np.savez(stream, points=points, weights=np.array(_checksum(run)))
-    except OSError:  # a folder that cannot be written to: computed again next time
+            np.savez(stream, points=points, weights=np.array(_checksum(run.folder, run.weights)))
+    except OSError:  # the folder is not writable: compute the map again next time
         return
 
 

@@ -1,4 +1,4 @@
-"""What goes back: JSON that is always finite, and refusals with a reason and a way out."""
+"""Responses: JSON without NaN or infinity, and errors with a reason and a hint."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-PATHS = "GET /openapi.json lists the paths"
+PATHS = "GET /openapi.json lists all paths."
 AT_ONCE = 500
-"""Elements of a list that are encoded together: about a millisecond of work."""
+"""List elements that are encoded together: about a millisecond of work."""
 PART = 64 << 10
-"""Bytes of an answer that are handed to the connection at once."""
+"""Bytes of an answer that are sent to the connection at once."""
 LONGEST = 300
-"""Characters of a reason; a name of ten thousand characters is not repeated in full."""
+"""Most characters of a reason or a hint; long names are cut."""
 
 
 class FiniteJsonResponse(Response):
@@ -28,7 +28,7 @@ class FiniteJsonResponse(Response):
 
 
 class LargeReply(Response):
-    """A JSON answer that was encoded in pieces, in another thread, and is sent as fast as the client reads it."""
+    """A JSON answer made of encoded pieces, sent as fast as the client reads it."""
 
     media_type = "application/json"
 
@@ -39,13 +39,13 @@ class LargeReply(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         del scope, receive
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for place, part in enumerate(self._parts, start=1):
-            more = place < len(self._parts)
+        for number, part in enumerate(self._parts, start=1):
+            more = number < len(self._parts)
             await send({"type": "http.response.body", "body": part, "more_body": more})
 
 
 class ApiError(Exception):
-    """A request that is not answered, and why."""
+    """A refused request: HTTP status, the reason, and a hint what to do next."""
 
     def __init__(self, status: int, reason: str, hint: str = "", *, headers: dict[str, str] | None = None) -> None:
         super().__init__(reason)
@@ -57,20 +57,20 @@ class ApiError(Exception):
 
 
 def problem(reason: str, hint: str = "") -> dict[str, Any]:
-    """The one shape of every error."""
+    """The body of every error."""
     return {"error": {"reason": _cut(reason), "hint": _cut(hint)}}
 
 
 def encoded(content: Any) -> bytes:
-    """Half a surrogate pair, which some names hold, becomes the escape that JSON has for it."""
+    """Compact JSON in UTF-8. A lone surrogate, which some names contain, becomes a JSON escape."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace")
 
 
 def in_pieces(content: Any) -> Iterator[bytes]:
-    """The same JSON, encoded a little at a time.
+    """The same JSON as `encoded`, in small pieces.
 
-    Python's encoder lets no other thread run until it is done: an answer of 10 MB would hold up every other request.
+    Python's encoder blocks all other threads until it returns: encoding 10 MB at once would block every request.
     """
     if isinstance(content, dict) and content:
         before = b"{"
@@ -90,13 +90,13 @@ def in_pieces(content: Any) -> Iterator[bytes]:
 
 
 def between(elements: Iterable[bytes]) -> Iterator[bytes]:
-    """The elements of a list that are encoded already, with the commas between them."""
-    for place, element in enumerate(elements):
-        yield b"," + element if place else element
+    """Encoded elements of a list, with the commas between them."""
+    for i, element in enumerate(elements):
+        yield b"," + element if i else element
 
 
 def joined(pieces: Iterable[bytes]) -> list[bytes]:
-    """The same bytes in parts of a size that is sent at once; at least one part."""
+    """Join pieces into parts of about PART bytes; at least one part."""
     parts: list[bytes] = []
     gathered: list[bytes] = []
     size = 0

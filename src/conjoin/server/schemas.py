@@ -1,4 +1,4 @@
-"""The shapes of requests and answers, which are also the OpenAPI schema. Unknown fields are refused."""
+"""Requests and answers as pydantic models, which also form the OpenAPI schema. Unknown fields are refused."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from conjoin.server import settings
 
 Name = Annotated[str, Field(min_length=1, max_length=settings.NAME)]
-RunName = Annotated[str | None, Field(max_length=settings.NAME, description="An open run; the first one by default.")]
-Most = Annotated[int, Field(ge=1, le=settings.K, description="How many answers.")]
+RunName = Annotated[
+    str | None, Field(max_length=settings.NAME, description="Name of an open run; by default the first one.")
+]
+Most = Annotated[int, Field(ge=1, le=settings.K, description="Number of answers.")]
 Candidates = Annotated[
-    list[Name] | None, Field(max_length=settings.CANDIDATES, fail_fast=True, description="Rank only these.")
+    list[Name] | None,
+    Field(max_length=settings.CANDIDATES, fail_fast=True, description="Rank only these names or labels."),
 ]
 Format = Literal["json", "binary"]
 
 
 class Strict(BaseModel):
-    """Fields of a request; others are refused.
+    """A request that refuses unknown fields.
 
-    Only the first error of a request is reported. Collecting all of them takes seconds where a hundred thousand fields
-    are wrong, and every other request waits meanwhile: hence this check, and lists that stop at their first error.
+    Only the first error of a request is reported: collecting a hundred thousand errors would block every other request
+    for seconds. This check and `fail_fast` lists stop at the first error.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -37,17 +40,17 @@ class Strict(BaseModel):
 
 
 class RunRequest(Strict):
-    """A request."""
+    """A request to one run."""
 
     run: RunName = None
 
 
 class RequestItem(Strict):
-    """A part of a request."""
+    """One element of a list in a request."""
 
 
 class QuestionPart(RequestItem):
-    """Exactly one of the three is null or '?'."""
+    """A question. Exactly one of head, relation and tail must be null, missing or '?'."""
 
     head: Name | None = None
     relation: Name | None = None
@@ -128,9 +131,10 @@ class GeometryRequest(RunRequest):
     entity: Name | None = None
     reverse: bool = False
     iterates: Annotated[int, Field(ge=1, le=settings.ITERATES)] = 5
-    reading: Annotated[Literal["trained", "mobius"], Field(description="mobius: read phase and aligned runs so.")] = (
-        "trained"
-    )
+    reading: Annotated[
+        Literal["trained", "mobius"],
+        Field(description="mobius: draw runs with quotient phase or aligned as Möbius maps."),
+    ] = "trained"
 
 
 class StudyRequest(RunRequest):
@@ -143,7 +147,7 @@ class Reason(BaseModel):
 
 
 class ErrorResponse(BaseModel):
-    """Every answer that is not a success."""
+    """The body of every error."""
 
     error: Reason
 
@@ -154,7 +158,7 @@ class Named(BaseModel):
 
 
 Untrained = Annotated[
-    list[Named], Field(description="Names in it that occur in no training fact: nothing is learned about them.")
+    list[Named], Field(description="Names that occur in no training fact; the model has learned nothing about them.")
 ]
 
 

@@ -1,4 +1,4 @@
-"""What the service promises to accept, and how it runs. Numbers in one place, so that docs/api.md can be checked."""
+"""Limits of requests, and the settings of a service. docs/api.md is tested against these numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 K = 1_000
 QUESTIONS = 1_000
 ANSWERS = 100_000
-"""Answers in all that one request may ask for: questions times k."""
+"""Most answers of one request: questions times k."""
 CANDIDATES = 10_000
 NAME = 10_000
 SEARCH = 200
@@ -23,32 +23,37 @@ CLASSES = 12
 SUPPORTS = 50
 ITERATES = 20
 HEADERS = 100
-"""Headers of a request. Parsing thousands of short ones would hold up all other connections."""
+"""Most headers of a request. Parsing thousands of short ones would block all other connections."""
 
 SHORTEST_TOKEN = 16
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """How one service runs.
+    """The settings of one service.
 
-    `token` is the bearer token, None where clients need none.
-    `hosts` are the names that a Host header may carry beside loopback names, or beside addresses where a token is set.
-    `origins` are the other sites whose pages may ask.
-    `studies` is the folder whose reports are shown, `map` the layout of the map.
-    `body` is the size of a request's body in bytes.
-    `seconds` is the time limit of a request, from its last byte to the first byte of its answer.
-    `sending_seconds` is the time that a client has to send a head, and again to send a body. The clock does not start
-    again when a byte comes. It is also the interval in which a client must read a minimum of its answer.
-    `idle_seconds` is how long a connection may stay open between two requests.
-    `rate` is requests a second per client, `burst` how many may come at once; `at_once` bounds the requests whose body
-    has come and whose answer is not there yet.
-    `large_at_once` bounds the requests among them whose answers may be megabytes, `large_per_client` those of one
-    client; further ones wait for their turn, because each holds its memory until the client has read it.
-    `connections` bounds all connections; `connections_per_client` bounds the connections of one client, and its
-    requests at once where a trusted proxy sends them; 0 switches the limit per client off.
-    `proxies` are addresses or networks of proxies whose X-Forwarded-For header names the client.
-    `window` is how long a first question waits for company, `batch` how many are scored together: 1 switches it off.
+    | setting | meaning |
+    |---|---|
+    | `token` | bearer token; None: clients need none |
+    | `hosts` | names allowed in the Host header besides loopback names; with a token, IP addresses are allowed too |
+    | `origins` | other web sites whose pages may send requests |
+    | `studies` | folder whose study reports are served |
+    | `map` | default layout of the map |
+    | `body` | largest body of a request, in bytes |
+    | `seconds` | time limit of a request, from its last byte to the first byte of its answer |
+    | `sending_seconds` | time to send a head, and again to send a body; received bytes do not restart the timer |
+    | `idle_seconds` | how long a connection may stay open between two requests |
+    | `rate`, `burst` | requests a second per client; how many may arrive at once |
+    | `at_once` | running requests: body received, answer not begun |
+    | `large_at_once`, `large_per_client` | running requests with answers of megabytes, in total and per client |
+    | `connections` | open connections in total |
+    | `connections_per_client` | open connections per client, or running requests behind a trusted proxy; 0: no limit |
+    | `proxies` | addresses or networks of trusted proxies, whose X-Forwarded-For header identifies the client |
+    | `window` | seconds that the first question of a batch waits for others |
+    | `batch` | most questions per batch; 1 switches batching off |
+
+    Requests above `large_at_once` wait, because each holds its memory until its client has read the answer. A client
+    must also read a minimum of its answer in every `sending_seconds`.
     """
 
     token: str | None = None
@@ -72,8 +77,8 @@ class ServerSettings:
     batch: int = 256
 
 
-def promised(settings: ServerSettings) -> dict[str, int]:
-    """The limits that a client wants to know."""
+def public_limits(settings: ServerSettings) -> dict[str, int]:
+    """The limits that /v1/runs reports to clients."""
     return {
         "k": K,
         "questions": QUESTIONS,

@@ -1,4 +1,4 @@
-"""Listening: a socket, a server that ends politely, and a log that holds up nobody."""
+"""Run the application with uvicorn: socket, graceful shutdown, open-file limit, and a log that never blocks."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from conjoin.server.metrics import Metrics
 from conjoin.server.settings import ServerSettings
 
 BACKLOG = 256
-"""Connections that the system takes before the service looks at them, and that asyncio accepts at once."""
+"""Connections that the operating system queues, and that asyncio accepts at once."""
 OTHER_FILES = 64
-"""Open files of the service beside its connections."""
+"""Open files that the service needs in addition to its connections."""
 FEWEST_CONNECTIONS = 16
 FLUSH_SECONDS = 2.0
-"""How long the end of the service waits for someone to read its last lines."""
+"""How long the shutdown waits until the last log lines are read."""
 SWITCH_SECONDS = 0.001
-"""How long a thread that computes may keep the interpreter from the thread that answers; Python's default is 5 ms."""
+"""Python's thread switch interval: shorter than the default of 5 ms, so that scoring delays other requests less."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket at that address, before anything slow begins."""
+    """A listening socket at this address. Call it before slow work, so that errors show at once."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except (OSError, UnicodeError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot listen on {host} port {port} ({reason}): choose another with --port") from error
+        raise UsageError(f"Cannot listen on {host} port {port} ({reason}). Choose another --host or --port.") from error
 
 
 def url_of(listening: socket.socket) -> str:
@@ -53,20 +53,20 @@ def url_of(listening: socket.socket) -> str:
 
 
 def run_server(
-    app: ASGIApp, listening: socket.socket, *, settings: ServerSettings, watch: Metrics, started: Callable[[], None]
+    app: ASGIApp, listening: socket.socket, *, settings: ServerSettings, metrics: Metrics, started: Callable[[], None]
 ) -> None:
-    """Answer until SIGINT or SIGTERM; then finish what is under way, within the time that a request has."""
+    """Serve until SIGINT or SIGTERM, then finish running requests within their time limit."""
 
     def ready() -> None:
         gc.collect()
-        gc.freeze()  # graphs and libraries stay: looking through them again and again would hold up all threads
+        gc.freeze()  # exempt graphs and libraries: scanning them again would block all threads
         started()
 
-    with _unblocked(watch):
-        allowed = _connections_allowed(settings.connections, watch)
-        server = make_server(app, settings=replace(settings, connections=allowed), watch=watch, started=ready)
-        # uvicorn raises the signal again once it is done: by then there is nothing left to stop.
-        kept = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    with _unblocked(metrics):
+        allowed = _connections_allowed(settings.connections, metrics)
+        server = make_server(app, settings=replace(settings, connections=allowed), metrics=metrics, started=ready)
+        # uvicorn raises the signal again after its shutdown; ignore it then.
+        previous = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
         switch = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
@@ -74,17 +74,17 @@ def run_server(
         finally:
             sys.setswitchinterval(switch)
             gc.unfreeze()
-            for number, handler in kept.items():
+            for number, handler in previous.items():
                 signal.signal(number, handler)
-        watch.log("stopped")
+        metrics.log("stopped")
 
 
 def make_server(
-    app: ASGIApp, *, settings: ServerSettings, watch: Metrics, started: Callable[[], None]
+    app: ASGIApp, *, settings: ServerSettings, metrics: Metrics, started: Callable[[], None]
 ) -> uvicorn.Server:
-    """uvicorn with our limits and our log."""
+    """A uvicorn server with the limits and the log of this service."""
     logger = logging.getLogger("uvicorn")
-    logger.handlers = [_Lines(watch)]
+    logger.handlers = [_LogHandler(metrics)]
     logger.propagate = False
     config = uvicorn.Config(
         app,
@@ -101,67 +101,70 @@ def make_server(
             settings=settings,
             clients=Clients(settings.proxies),
             connections=Connections(settings.connections, settings.connections_per_client),
-            watch=watch,
+            metrics=metrics,
         ),
         h11_max_incomplete_event_size=LARGEST_HEAD,
-        timeout_keep_alive=math.ceil(settings.idle_seconds) + 1,  # the protocol's own timer comes first
+        timeout_keep_alive=math.ceil(settings.idle_seconds) + 1,  # our own idle timer fires first
         timeout_graceful_shutdown=round(settings.seconds) + 5,
     )
     return _Server(config, started)
 
 
-def _connections_allowed(wanted: int, watch: Metrics) -> int:
-    """Raise the limit on open files as far as possible. How many connections it allows, at most as many as wanted.
+def _connections_allowed(requested: int, metrics: Metrics) -> int:
+    """Raise the limit on open files; return how many connections it allows, at most `requested`.
 
-    Without files asyncio cannot accept: then those who are there already lock out all others.
+    Without free file descriptors asyncio cannot accept: the open connections would lock out all others.
     """
     try:
         import resource
     except ImportError:  # Windows has no such limit
-        return wanted
-    beside = RESERVE + BACKLOG + OTHER_FILES
+        return requested
+    other_files = RESERVE + BACKLOG + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + beside
+    needed = requested + other_files
     if soft == resource.RLIM_INFINITY or soft >= needed:
-        return wanted
+        return requested
     allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed == needed:
-        return wanted
-    connections = max(allowed - beside, FEWEST_CONNECTIONS)
-    message = f"{allowed} open files allow {connections} connections; allow {needed} files (ulimit -n) for {wanted}"
-    watch.log("files", level="warning", message=message)
+        return requested
+    connections = max(allowed - other_files, FEWEST_CONNECTIONS)
+    message = (
+        f"The limit of {allowed} open files allows only {connections} of {requested} connections. "
+        f"Raise it with `ulimit -n {needed}`."
+    )
+    metrics.log("files", level="warning", message=message)
     return connections
 
 
 @contextmanager
-def _unblocked(watch: Metrics) -> Iterator[None]:
-    """Let everything that this process writes go through queues: a pipe that nobody reads stops nothing.
+def _unblocked(metrics: Metrics) -> Iterator[None]:
+    """Send stdout and stderr through queues, so that a pipe that is not read never blocks the service.
 
-    Libraries write to the streams too: warnings, exceptions in threads, asyncio's own log.
+    Libraries write to these streams too: warnings, exceptions in threads, asyncio's log.
     """
-    kept = sys.stdout, sys.stderr
+    previous = sys.stdout, sys.stderr
     writers: list[LogWriter] = []
 
-    def through(stream: TextIO, **options: Any) -> Any:
+    def queued(stream: TextIO, **options: Any) -> Any:
         try:
             stream.flush()
             writers.append(LogWriter(stream.fileno(), **options))
-        except (AttributeError, OSError, ValueError):  # not a file of the system, or none at all
+        except (AttributeError, OSError, ValueError):  # the stream has no file descriptor
             return stream
         return writers[-1]
 
-    sys.stdout = through(sys.stdout)
-    sys.stderr = through(sys.stderr, lost=watch.lost_lines.inc, notice=watch.notice_of_loss)
+    sys.stdout = queued(sys.stdout)
+    sys.stderr = queued(sys.stderr, lost=metrics.lost_lines.inc, notice=metrics.notice_of_loss)
     logging.captureWarnings(True)
-    lines = _Lines(watch)
+    lines = _LogHandler(metrics)
     logging.getLogger().addHandler(lines)
     try:
         yield
     finally:
         logging.getLogger().removeHandler(lines)
         logging.captureWarnings(False)
-        sys.stdout, sys.stderr = kept
+        sys.stdout, sys.stderr = previous
         until = time.monotonic() + FLUSH_SECONDS
         for writer in writers:
             writer.close(max(until - time.monotonic(), 0.0))
@@ -170,21 +173,21 @@ def _unblocked(watch: Metrics) -> Iterator[None]:
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._says_started = started
+        self._on_started = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._says_started()
+            self._on_started()
 
 
-class _Lines(logging.Handler):
-    """What libraries log, as lines of our log."""
+class _LogHandler(logging.Handler):
+    """Writes the log records of libraries to the log of the service."""
 
-    def __init__(self, watch: Metrics) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         super().__init__(logging.WARNING)
-        self._watch = watch
+        self._metrics = metrics
 
     def emit(self, record: logging.LogRecord) -> None:
         trace = {"trace": logging.Formatter().formatException(record.exc_info)} if record.exc_info else {}
-        self._watch.log("server", level=record.levelname.lower(), message=record.getMessage(), **trace)
+        self._metrics.log("server", level=record.levelname.lower(), message=record.getMessage(), **trace)

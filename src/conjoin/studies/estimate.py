@@ -12,7 +12,6 @@ from pathlib import Path
 
 from conjoin.datasets.registry import Counts, dataset, is_named, same_name
 from conjoin.errors import RunError
-from conjoin.runtime.atomic_files import read_json
 from conjoin.studies.spec import Study, StudyCell
 from conjoin.studies.speeds import RecordedSpeed, family_of
 from conjoin.studies.status import CellStatus, cell_status, graph_facts
@@ -150,7 +149,7 @@ def _measured(each: CellStatus, machine: str) -> float | None:
     if each.state != "done":
         return None
     try:
-        told = read_json(each.folder.settings_file)
+        told = each.folder.settings
         machines = {environment["name"] for environment in (told["environment"], *told.get("earlier", []))}
         seconds = each.folder.result["seconds_per_epoch"]
         return seconds if machines == {machine} and seconds else None

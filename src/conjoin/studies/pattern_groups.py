@@ -18,8 +18,8 @@ from conjoin.errors import RunError
 from conjoin.graph.graph import Graph, Ids
 from conjoin.graph.patterns.detect import CARDINALITIES
 from conjoin.graph.patterns.report import NONE, PATTERNS, USUAL, PatternReport, find_patterns
-from conjoin.runtime.atomic_files import read_json, read_sealed, write_sealed
-from conjoin.runtime.file_limits import LARGE_RECORD
+from conjoin.runtime.atomic_files import record, sealed_record, write_sealed
+from conjoin.studies.archive import shared_file
 from conjoin.studies.spec import Study
 from conjoin.studies.status import graph_facts, graph_file, lacking
 
@@ -42,8 +42,8 @@ def patterns_file(study: Study, name: str, root: Path) -> Path:
 def pattern_groups(study: Study, name: str, root: Path) -> PatternGroups | None:
     """What is kept for a dataset; found and kept where it is not yet but the data are here; None where neither."""
     facts, file = graph_facts(study, name, root), patterns_file(study, name, root)
-    if file.exists():
-        kept = _kept(file)
+    if (content := shared_file(file)) is not None:
+        kept = _kept(content, file)
         if kept.get("thresholds") == asdict(USUAL) and (not facts or kept.get("checksum") == facts["checksum"]):
             return _groups(kept, file)
     if lacking(study, name):
@@ -58,12 +58,12 @@ def pattern_groups(study: Study, name: str, root: Path) -> PatternGroups | None:
     return _groups(told, file)
 
 
-def _kept(file: Path) -> dict[str, Any]:
-    found = read_json(file, limit=LARGE_RECORD)
+def _kept(content: bytes, file: Path) -> dict[str, Any]:
+    found = record(content, file)
     if isinstance(found, dict) and set(found) == PARTS:  # written before these files carried a checksum
         return found
     try:
-        return read_sealed(file, limit=LARGE_RECORD)
+        return sealed_record(content, file)
     except RunError as error:
         raise RunError(f"{file} is damaged: delete it, the next report writes it") from error
 

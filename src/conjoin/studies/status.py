@@ -13,8 +13,9 @@ from conjoin.datasets.registry import dataset, is_named
 from conjoin.errors import ConjoinError, RunError
 from conjoin.graph.synthetic import is_synthetic
 from conjoin.runs.folder import RunFolder
-from conjoin.runtime.atomic_files import read_json, read_sealed
+from conjoin.runtime.atomic_files import read_json, record, sealed_record
 from conjoin.runtime.file_locks import is_held
+from conjoin.studies.archive import run_folder, shared_file
 from conjoin.studies.spec import Study, StudyCell
 
 State = Literal["done", "running", "half done", "failed", "missing", "no data"]
@@ -73,13 +74,14 @@ def finished(study: Study, root: Path) -> Iterator[tuple[StudyCell, RunFolder]]:
 def graph_facts(study: Study, name: str, root: Path) -> Mapping[str, Any]:
     """graph.json of a dataset: graph, checksum, train, valid, test, entities, relations; empty before the first run."""
     path = graph_file(study, name, root)
-    if not path.exists():
+    content = shared_file(path)
+    if content is None:
         return {}
-    facts = read_json(path)
+    facts = record(content, path)
     if isinstance(facts, dict) and set(facts) == GRAPH_FACTS:  # written before these files carried a checksum
         return facts
     try:
-        facts = read_sealed(path)
+        facts = sealed_record(content, path)
         if set(facts) != GRAPH_FACTS or any(type(facts[name]) is not kind for name, kind in FACT_KINDS.items()):
             raise RunError("it does not describe a graph")
     except RunError as error:
@@ -88,8 +90,8 @@ def graph_facts(study: Study, name: str, root: Path) -> Mapping[str, Any]:
 
 
 def cell_status(cell: StudyCell, root: Path) -> CellStatus:
-    """Where one cell stands, whether or not its data are here."""
-    folder = RunFolder(root / cell.folder)
+    """Where one cell stands, whether or not its data are here. A run in the study's archive is done."""
+    folder = run_folder(root, cell.folder)
     if folder.finished:
         reason = _unfit(cell, folder)
         state: State = "failed" if reason else "done"
@@ -141,7 +143,8 @@ def _placed(each: CellStatus, absent: Mapping[str, str]) -> CellStatus:
 def _unfit(cell: StudyCell, folder: RunFolder) -> str:
     """Why a finished folder cannot be counted for its cell; empty when it can."""
     try:
-        told = read_json(cell_file(folder)) if cell_file(folder).exists() else cell.to_json()
+        name = cell_file(folder).name
+        told = folder.record(name) if folder.holds(name) else cell.to_json()
         difference = cell.difference(folder.run, told)
     except (RunError, AttributeError) as error:
         return str(error)

@@ -20,6 +20,7 @@ from conjoin.runs.execute import ExecutionOptions, execute, warn
 from conjoin.runs.folder import RunFolder
 from conjoin.runtime.atomic_files import write_json, write_sealed
 from conjoin.runtime.progress import Track, never, silent
+from conjoin.studies.archive import run_folder
 from conjoin.studies.spec import Study, StudyCell
 from conjoin.studies.status import (
     CellStatus,
@@ -145,7 +146,7 @@ def _attempt(
         return CellOutcome(cell, "no data", folder, graph)
     try:
         with folder.locked():
-            if folder.finished:  # by another process, since it was looked at
+            if run_folder(root, cell.folder).finished:  # by another process, since it was looked at
                 return CellOutcome(cell, "elsewhere", folder)
             failure_file(folder).unlink(missing_ok=True)
             write_json(cell_file(folder), cell.to_json())

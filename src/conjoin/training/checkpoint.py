@@ -21,6 +21,7 @@ from conjoin.model.model import Model
 from conjoin.runtime import file_limits
 from conjoin.runtime.atomic_files import SEAL, broken_seal, open_regular, parse_json, replacing
 from conjoin.runtime.distributed import current
+from conjoin.runtime.format_version import KEY, STAMP, check_format_version
 from conjoin.training.loop import Progress, Training
 from conjoin.training.optimizer import SLOTS
 
@@ -32,6 +33,7 @@ DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.bfloat16: "BF16", to
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor | Streamed], words: Mapping[str, Any]) -> None:
     """Write tensors, JSON-able words and a checksum of both to one file, atomically, a block of rows at a time."""
+    words = {**words, **STAMP}
     streams = {name: t if isinstance(t, Streamed) else _streamed(t) for name, t in sorted(tensors.items())}
     place, header = 0, {}
     for name, stream in streams.items():
@@ -87,7 +89,10 @@ def load_model(path: Path, model: Model) -> None:
     with _reading(path) as (stored, words):
         seal = words.pop(SEAL)
         digest.update(json.dumps(words, sort_keys=True).encode())
-        wanted = {TABLE: (len(model.entities), 2 * model.rank), "relations": tuple(model.relations.shape)}
+        wanted = {
+            TABLE: (len(model.entities), model.form.entity_width(model.rank)),
+            "relations": tuple(model.relations.shape),
+        }
         names = sorted(stored.keys())
         if names != sorted(wanted):
             raise RunError(f"{path} does not fit its run: it holds {' and '.join(names) or 'nothing'}")
@@ -152,6 +157,7 @@ def _reading(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
             words = parse_json((stored.metadata() or {})["conjoin"].encode())
             if SEAL not in words:
                 raise KeyError(SEAL)
+            check_format_version(words, path)
             yield stored, words
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -174,6 +180,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     if seal != _digest(tensors, words):
         raise broken_seal(path)
+    words.pop(KEY, None)
     return tensors, words
 
 

@@ -28,6 +28,7 @@ from torch import Tensor
 from conjoin.errors import RunError, StorageError
 from conjoin.runtime.atomic_files import make_folder, read_sealed, sha256_of, sync_folder, write_sealed
 from conjoin.runtime.distributed import current
+from conjoin.runtime.format_version import STAMP, check_format_version
 from conjoin.training.checkpoint import TABLE, check_header, check_state, state_of
 from conjoin.training.loop import Progress, Training
 
@@ -80,6 +81,7 @@ def load_shards(target: Path, training: Training) -> Mapping[str, Any]:
     with _reading_together(target):
         try:
             index = read_sealed(target / INDEX)
+            check_format_version(index, target / INDEX)
             progress, tensors = Progress.of(index["progress"]), index["tensors"]
             for name, about in tensors.items():
                 _check_whole(name, about)
@@ -194,7 +196,7 @@ def _finish(target: Path, held: Held, files: list[dict[str, Any]], words: Mappin
             ]
         tensors[name] = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": shape, "chunks": chunks}
     checksums = {each["file"]: each["sha256"] for each in files}
-    write_sealed(target / INDEX, {"format": FORMAT, "tensors": tensors, "files": checksums, **words})
+    write_sealed(target / INDEX, {"format": FORMAT, **STAMP, "tensors": tensors, "files": checksums, **words})
     sync_folder(target.parent)
 
 

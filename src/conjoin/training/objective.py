@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from conjoin.errors import UsageError
-from conjoin.forms.base import Form, Slots
+from conjoin.forms.base import Form
 from conjoin.model.model import Model
 from conjoin.model.padding import add_rows, pad_rows
 from conjoin.training.penalties import FACTORS, FactorPenalty, Penalty
@@ -42,16 +42,19 @@ class Batch:
         """A batch whose rows are leaves of a graph: `backward` leaves gradients in their .grad."""
         ends = model.entities.rows(torch.cat([h, t]))
         heads, tails = ends[: len(h)].requires_grad_(), ends[len(h) :].requires_grad_()
-        return cls(model, h, r, t, heads, model.relations.detach()[r].requires_grad_(), tails)
+        for parameter in model.shared.parameters() if model.shared is not None else ():
+            buffer_of(parameter).zero_()
+        rows = model.relations.detach()[model.relation_places(r)].requires_grad_()
+        return cls(model, h, r, t, heads, rows, tails)
 
     @property
     def form(self) -> Form:
         return self.model.form
 
     @cached_property
-    def unfolded(self) -> Slots:
+    def unfolded(self) -> Any:
         """What the form computes with, from `relations`."""
-        return self.form.unfold(self.relations)
+        return self.model.unfold(self.relations, self.r)
 
     @cached_property
     def query(self) -> Tensor:
@@ -60,8 +63,14 @@ class Batch:
 
     @cached_property
     def relation_table(self) -> Tensor:
-        """The rows of all relations and reciprocals, (2·n_relations, relation width), as a leaf of its own."""
+        """The stored rows of all relations, (form.relation_rows, relation width), as a leaf of its own."""
         return self.model.relations.detach().requires_grad_()
+
+    @cached_property
+    def every_relation(self) -> Any:
+        """What the form computes with, for all relations and reciprocals, from `relation_table`."""
+        every = torch.arange(2 * self.model.n_relations, device=self.r.device)
+        return self.model.unfold(self.relation_table[self.model.relation_places(every)], every)
 
     def add_table_gradient(self, gradient: Tensor) -> None:
         """Add what a backward pass left in `relation_table`, where a term has read it."""
@@ -163,7 +172,7 @@ def relation_gradient(model: Model, batch: Batch) -> None:
     """Leave the relations' gradient in .grad, from the leaves of a batch."""
     gradient = buffer_of(model.relations)
     gradient.zero_()
-    add_rows(gradient, batch.r, gradient_of(batch.relations))
+    add_rows(gradient, model.relation_places(batch.r), gradient_of(batch.relations))
     batch.add_table_gradient(gradient)
 
 
@@ -171,7 +180,7 @@ def loss(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe, *, weigh
     """The objective of a batch of queries (h, r, ?) with targets t, as a scalar for autograd. `weight` (B,), with the
     sum 1, weighs the cross-entropy of the examples."""
     objective, entities = Objective.of(recipe), model.entities
-    batch = Batch(model, h, r, t, entities(h), model.relations[r], entities(t))
+    batch = Batch(model, h, r, t, entities(h), model.relations[model.relation_places(r)], entities(t))
     vars(batch)["relation_table"] = model.relations
     nll = entities.nll(batch.query, t, weight)
     penalty = objective.penalty.per_example(batch.squared_moduli()).mean()

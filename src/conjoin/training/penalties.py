@@ -48,12 +48,10 @@ class Penalty:
     def __call__(self, batch: Batch) -> Tensor:
         return self.per_example(batch.squared_moduli(tuple(self.factors))).mean()
 
-    def obstacle(self, form: Form, rank: int) -> str | None:
-        """Why the form cannot give a factor, or None. Asked with one head, relation and tail of zeros."""
-        entity, relation = torch.zeros(1, 2 * rank), torch.zeros(1, form.reals(rank))
-        unfolded = form.unfold(relation)
+    def obstacle(self, form: Form, rank: int) -> str | None:  # noqa: ARG002
+        """The reason why the form cannot give a factor, or None."""
         try:
-            form.factors(tuple(self.factors), entity, unfolded, entity, form.query(entity, unfolded))
+            form.check_factors(self.factors)
         except FormError as error:
             return str(error)
         return None
@@ -119,9 +117,10 @@ class FactorPenalty:
             slope.add_(scale, alpha=self.f2)
         return cost, slope
 
-    def of_rows(self, rows: Tensor, share: Tensor | float) -> Tensor:
-        """The same for complex rows (n, 2k), which become its gradient in place: d|z|² is 2 z."""
-        planes = rows.view(len(rows), 2, -1)
-        cost, slope = self.of_shares(planes.square().sum(dim=1), share)
-        planes.mul_(slope.mul_(2)[:, None])
+    def of_rows(self, rows: Tensor, share: Tensor | float, *, planes: int) -> Tensor:
+        """The same for rows (n, planes · k), which become its gradient in place: d|z|² is 2 z. Complex rows have two
+        planes, real ones one."""
+        parts = rows.view(len(rows), planes, -1)
+        cost, slope = self.of_shares(parts.square().sum(dim=1), share)
+        parts.mul_(slope.mul_(2)[:, None])
         return cost

@@ -1,4 +1,4 @@
-/** Which points the reader has singled out, and how they are painted. */
+/** The selected points of the map, and the colours and sizes of all points. */
 import type { MapView } from "../client";
 import { channels, CLASSES, colour } from "./colours";
 import { inside, type Paint, type Polygon, type View, WHOLE } from "./scatter";
@@ -6,7 +6,7 @@ import { inside, type Paint, type Polygon, type View, WHOLE } from "./scatter";
 const CORNERS = 40;
 const OUTLIERS = 0.002;
 
-/** Ascending indices of what is chosen by text, class, ring and focus together; null when nothing is asked for. */
+/** Ascending indices of the points that match text, class, polygon and focus; null if none of these is set. */
 export function chosenPoints(map: MapView, wanted: { q: string; only: string; ring: string; focus: string }): readonly number[] | null {
   const text = wanted.q.trim().toLowerCase();
   const ring = readPolygon(wanted.ring);
@@ -38,7 +38,7 @@ export function paintOf(map: MapView, chosen: readonly number[] | null, by: "cla
   const order = new Uint32Array(n);
   let under = 0;
   let over = n - (chosen?.length ?? n);
-  // Entities with most facts come first in the map and should lie on top: draw from the end.
+  // Entities with the most facts come first in the map and must be drawn last, on top of the others.
   for (let i = n - 1; i >= 0; i--) {
     const share = Math.log1p(map.degree[i] ?? 0) / most;
     const shade = by === "class" ? (palette[(map.class[i] ?? 0) % CLASSES] ?? low) : low.map((from, c) => from + Math.min(share, 1) * ((high[c] ?? 0) - from));
@@ -62,7 +62,7 @@ export function writePolygon(polygon: Polygon): string {
   return polygon.filter((_, i) => i % every === 0).map((pair) => pair.map((v) => v.toFixed(3)).join()).join(" ");
 }
 
-/** The view that holds nearly all points: a few far outliers must not make the rest a speck. */
+/** The view that contains nearly all points; a few far outliers are left outside. */
 export function homeOf(map: MapView): View {
   const [left, right] = middle(map.x);
   const [low, high] = middle(map.y);

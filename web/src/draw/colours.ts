@@ -1,4 +1,4 @@
-/** Colours for canvases, read from the style sheet so that there is one palette. */
+/** Colours for canvases, read from the style sheet, which is the only palette. */
 export function colour(name: string): string {
   const probe = document.createElement("span");
   probe.style.color = `var(--${name})`;

@@ -7,7 +7,7 @@ import { brief, words } from "../numbers";
 import { colour } from "./colours";
 import { layout } from "./layout";
 
-/** Labels stand beside the dots and the room is wider than high. */
+/** Horizontal stretch: the drawing area is wider than high, and labels need width. */
 const STRETCH = 1.4;
 
 /** Pixels from one label to the next below it. */
@@ -15,13 +15,13 @@ const LINE = 16;
 
 interface Written { readonly x: number; readonly y: number; readonly width: number }
 
-/** Where a label stands: to the right of its dot, or to the left where the room ends. */
+/** The position of a label: right of its dot, or left of it at the right edge. */
 function beside({ x, y, size }: { x: number; y: number; size: number }, width: number, room: number): Written {
   const from = x + size + 4;
   return { x: from + width > room ? x - size - 4 - width : from, y, width };
 }
 
-/** Labels are written in the order of the nodes, the centre first and then by degree, each where it covers no other. */
+/** Draw the graph. Labels are written in order, the centre first and then by degree; overlapping labels are skipped. */
 export function drawEgo(room: HTMLElement, { nodes, edges }: EntityView["graph"], open: (name: string) => void): () => void {
   const place = new Map(nodes.map((node, i) => [node.name, i]));
   const pairs = edges.map((edge) => [place.get(edge.source) ?? 0, place.get(edge.target) ?? 0] as const);

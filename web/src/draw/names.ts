@@ -1,13 +1,13 @@
-/** Which points of the map are named, and where: the first of them, each where it covers no other name. */
+/** Choose the labels of the map: in order of the points, skipping labels that would overlap. */
 import { brief } from "../numbers";
 
 export interface Name { readonly text: string; readonly x: number; readonly y: number }
 
-/** Square pixels of the view for each name. */
+/** Square pixels of the view per label. */
 const EACH = 20_000;
-/** So many that found no room, and the view counts as full. */
+/** After this many labels without space, stop trying. */
 const ENOUGH = 4000;
-/** Pixels: the height of a line, about the width of a letter, from a point to its name. */
+/** Pixels: height of a line, approximate width of a letter, gap between a point and its label. */
 const [LINE, LETTER, GAP] = [20, 7.6, 7];
 
 export function placeNames(points: readonly number[], labels: readonly string[], at: (point: number) => readonly [number, number], room: readonly [number, number]): readonly Name[] {

@@ -1,6 +1,6 @@
 /**
- * A scatter of up to some 100,000 points in plain WebGL 2: one draw call a frame, picking through a grid.
- * Written out because the usual libraries generate code at run time, which the page's security policy forbids.
+ * A scatter plot of up to about 100,000 points in WebGL 2: one draw call per frame, picking through a grid.
+ * Common libraries are not used because they generate code at run time, which the page's security policy forbids.
  */
 export interface View { readonly x: number; readonly y: number; readonly zoom: number }
 export type Polygon = readonly (readonly [number, number])[];
@@ -9,7 +9,7 @@ export interface Paint {
   readonly colours: Uint8Array;
   /** Diameter of each point in CSS pixels. */
   readonly sizes: Float32Array;
-  /** Points in the order they are drawn: the last lie on top. */
+  /** Points in drawing order: later points are on top. */
   readonly order: Uint32Array;
 }
 export interface Listeners {
@@ -17,9 +17,9 @@ export interface Listeners {
   readonly pointed: (point: number | null, at: readonly [number, number]) => void;
   readonly picked: (point: number) => void;
   readonly encircled: (polygon: Polygon) => void;
-  /** After every frame: where a point now lies, in CSS pixels. */
+  /** Called after every frame with a function that gives the position of a point in CSS pixels. */
   readonly drawn: (at: (point: number) => readonly [number, number]) => void;
-  /** The graphics card was away, as after a sleep, and has forgotten all: a new scatter on a new canvas is due. */
+  /** Called when a lost WebGL context is restored, for example after sleep: create a new scatter on a new canvas. */
   readonly restored: () => void;
 }
 

@@ -1,4 +1,4 @@
-/** API: the same answers for programs, with examples that work as they stand. */
+/** API: the HTTP interface, with examples that can be copied and run. */
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import type { PageProps } from "../app";
@@ -20,12 +20,12 @@ export function ApiPage({ run, runs, query }: PageProps): VNode {
     { title: "Ask", path: "v1/ask", parameters: { head, relation, k: "3", ...which } },
     { title: "Explain", path: "v1/explain", parameters: { head, relation, tail, ...which } },
     { title: "Find a name", path: "v1/entities", parameters: { q: [...(fact?.head.label ?? head)].slice(0, 4).join(""), limit: "3", ...which } },
-    { title: "What resembles it", path: "v1/similar", parameters: { entity: head, k: "3", ...which } },
+    { title: "Similar entities", path: "v1/similar", parameters: { entity: head, k: "3", ...which } },
   ];
   return (
     <>
       <h1>API</h1>
-      <p class="lead">Everything on these pages comes from a versioned HTTP interface that programs can use too.</p>
+      <p class="lead">Programs can use everything on these pages through a versioned HTTP interface.</p>
       {hasToken() ? (
         <Code text={["openapi.json", "metrics"].map((path) => command(addressOf(path))).join("\n")} />
       ) : (
@@ -42,7 +42,7 @@ export function ApiPage({ run, runs, query }: PageProps): VNode {
   );
 }
 
-/** A line for the shell; where a token is needed it comes from the environment, as the service's own does. */
+/** A shell command. If a token is needed, it comes from the environment variable of the service. */
 function command(address: string): string {
   return `curl ${hasToken() ? '-H "Authorization: Bearer $CONJOIN_TOKEN" ' : ""}'${address}'`;
 }
@@ -60,14 +60,14 @@ function One({ title, path, parameters }: Example): VNode {
     <section>
       <h2>{title}</h2>
       <Code text={command(address)} />
-      {reply === null ? <button type="button" onClick={send}>Run it</button> : <pre class="reply"><code>{reply}</code></pre>}
+      {reply === null ? <button type="button" onClick={send}>Send request</button> : <pre class="reply"><code>{reply}</code></pre>}
     </section>
   );
 }
 
 function Code({ text }: { text: string }): VNode {
   const [copied, setCopied] = useState(false);
-  // Browsers have none on plain HTTP from another machine.
+  // Browsers offer no clipboard on plain HTTP from another machine.
   const clipboard: Clipboard | undefined = navigator.clipboard;
   const copy = (): void => {
     clipboard?.writeText(text).then(() => setCopied(true), () => setCopied(false));
@@ -75,7 +75,7 @@ function Code({ text }: { text: string }): VNode {
   return (
     <div class="code">
       <pre tabIndex={0}><code>{text}</code></pre>
-      {clipboard && <button type="button" class="quiet" onClick={copy} aria-label="Copy">{copied ? "copied" : "copy"}</button>}
+      {clipboard && <button type="button" class="quiet" onClick={copy} aria-label="Copy">{copied ? "Copied" : "Copy"}</button>}
     </div>
   );
 }

@@ -1,4 +1,4 @@
-/** Ask: two of head, relation and tail are given, the third is found. */
+/** Ask: the reader gives two of head, relation and tail; the model finds the third. */
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { PageProps } from "../app";
@@ -18,6 +18,11 @@ const FIRST = 10;
 const MOST = 100;
 const SURE = 50;
 const asIs = (label: string): string => label;
+const FIELD_HINTS: Readonly<Record<Side, string>> = {
+  head: "The entity that a fact is about, for example France in “France borders Spain”",
+  relation: "How head and tail are connected, for example borders in “France borders Spain”",
+  tail: "The entity that the head is connected to, for example Spain in “France borders Spain”",
+};
 
 type Wanted = Readonly<Record<Side, Named | null>>;
 
@@ -59,7 +64,8 @@ export function AskPage(props: PageProps): VNode {
             key={side}
             id={side}
             label={side === "head" ? "Head" : side === "relation" ? "Relation" : "Tail"}
-            placeholder={given.length === 2 ? UNKNOWN : side === "relation" ? "is related to…" : side === "head" ? "Something…" : "…what?"}
+            hint={FIELD_HINTS[side]}
+            placeholder={given.length === 2 ? UNKNOWN : "Type a name…"}
             value={wanted[side]}
             show={side === "relation" ? words : asIs}
             source={`${run.name} ${side}`}
@@ -69,7 +75,7 @@ export function AskPage(props: PageProps): VNode {
         ))}
       </form>
       {given.length < 2 && <Starters {...props} given={given} wanted={wanted} learn={(more) => setLabels((old) => ({ ...more, ...old }))} />}
-      {given.length === 3 && <Standing {...props} learn={learn} />}
+      {given.length === 3 && <Judgement {...props} learn={learn} />}
       {asked && (
         <>
           <Options {...props} change={change} />
@@ -95,20 +101,20 @@ function Options({ run, runs, query, change }: PageProps & { change: Change }): 
         Only new facts
       </label>
       {run.calibrated ? (
-        <label>
-          Confident from{" "}
+        <label title="New answers below this probability are marked as guesses">
+          Mark as guess below{" "}
           <select value={sure(query["sure"])} onChange={(event) => change({ sure: Number(event.currentTarget.value) === SURE ? null : event.currentTarget.value })}>
             {[10, 25, 50, 75, 90].map((p) => <option key={p} value={p}>{p} %</option>)}
           </select>
         </label>
       ) : (
-        <span class="soft hint">Scores only order answers; <code>conjoin calibrate</code> gives them probabilities.</span>
+        <span class="soft hint">Scores only rank the answers. Run <code>conjoin calibrate</code> to get probabilities.</span>
       )}
       {others.length > 0 && (
         <label>
           Compare with{" "}
           <select value={query["with"] ?? ""} onChange={(event) => change({ with: event.currentTarget.value || null, why: null })}>
-            <option value="">no other run</option>
+            <option value="">none</option>
             {others.map((one) => <option key={one.name} value={one.name}>{one.name}</option>)}
           </select>
         </label>
@@ -170,21 +176,21 @@ function One({ title, found, ...props }: OneProps): VNode {
   const stale = found.state === "loading" ? found.stale : null;
   const answered = found.value ?? (stale?.asked === props.asked ? stale : null);
   return (
-    <section aria-busy={found.state === "loading"} aria-label={title ? `Answers of ${title}` : "Answers"}>
+    <section aria-busy={found.state === "loading"} aria-label={title ? `Answers from ${title}` : "Answers"}>
       <h2 class={title ? "" : "hidden"}>{title ?? "Answers"}</h2>
       {found.state === "failed" ? (
         <Failure refusal={found.refusal} retry={found.retry} />
       ) : answered ? (
         <Answers {...props} answered={answered} fading={found.state === "loading"} />
       ) : (
-        <Loading lines={8} what="Looking for answers" />
+        <Loading lines={8} what="Loading answers" />
       )}
     </section>
   );
 }
 
-/** All three are given: how plausible is the fact, and why. */
-function Standing({ run, query, link, learn }: PageProps & { learn: (scored: Scored) => void }): VNode {
+/** Head, relation and tail are given: show how likely the fact is, and why. */
+function Judgement({ run, query, link, learn }: PageProps & { learn: (scored: Scored) => void }): VNode {
   const { head, relation, tail } = query;
   const parameters = { run: run.name, head, relation, tail };
   const found = useRemote<Judged>(JSON.stringify(parameters), (signal) => get("score", parameters, signal));
@@ -193,19 +199,19 @@ function Standing({ run, query, link, learn }: PageProps & { learn: (scored: Sco
   if (found.state === "failed") return <Failure refusal={found.refusal} retry={found.retry} />;
   if (!scored) return <Loading lines={4} />;
   return (
-    <section class="card standing" aria-label="How plausible the fact is">
-      <h2 class="hidden">How plausible it is</h2>
+    <section class="card standing" aria-label="How likely the fact is">
+      <h2 class="hidden">How likely the fact is</h2>
       <p class="lead">
         <b><Label text={scored.head.label} /></b> <RelationName {...scored.relation} /> <b><Label text={scored.tail.label} /></b> <Badge known={scored.known} />
       </p>
       <dl class="figures">
-        {scored.probability !== null && <div><dt>Probability</dt><dd>{percent(scored.probability)}</dd></div>}
-        <div><dt>Rank among tails, other known ones left out</dt><dd>{count(scored.rank)}</dd></div>
-        <div><dt>Score</dt><dd>{scored.score.toFixed(2)}</dd></div>
+        {scored.probability !== null && <div title="Of 100 facts with this probability, about this many are true (calibrated on held-out facts)"><dt>Probability</dt><dd>{percent(scored.probability)}</dd></div>}
+        <div title="The rank of this tail among all entities, without other known answers; 1 is best"><dt>Filtered rank (known answers excluded)</dt><dd>{count(scored.rank)}</dd></div>
+        <div title="Higher scores rank first. Scores of different questions are not comparable."><dt>Score</dt><dd>{scored.score.toFixed(2)}</dd></div>
       </dl>
       <Untrained names={found.value?.untrained ?? []} />
       <Explained run={run.name} head={scored.head.name} relation={scored.relation.name} tail={scored.tail.name} link={link} />
-      <p><a href={link("ask", { head, relation })}>What else could the tail be?</a></p>
+      <p><a href={link("ask", { head, relation })}>Show other answers to this question</a></p>
     </section>
   );
 }

@@ -1,4 +1,4 @@
-/** Entity: its facts by relation, its neighbourhood, and what resembles it. */
+/** Entity: its facts by relation, its neighbourhood, and similar entities. */
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { PageProps } from "../app";
@@ -42,7 +42,7 @@ function Largest({ run, link }: PageProps): VNode {
   const found = useRemote<{ entities: readonly Entity[] }>(run.name, (signal) => get("entities", { run: run.name, q: "", limit: 24 }, signal));
   return (
     <>
-      <h1>Entities with most facts</h1>
+      <h1>Entities with the most facts</h1>
       {found.state === "failed" ? <Failure refusal={found.refusal} retry={found.retry} /> : found.state === "loading" ? <Loading lines={8} /> : (
         <ul class="chips">
           {found.value.entities.map((one) => (
@@ -71,14 +71,14 @@ function One({ run, name, link, theme }: PageProps & { name: string }): VNode {
           {total > facts.length && `, the first ${count(facts.length)} shown`}
         </p>
         <p class="links">
-          <a href={link("ask", { head: entity.name })}>Ask about it</a>
+          <a href={link("ask", { head: entity.name })}>Ask about this entity</a>
           <a href={link("map", { focus: entity.name })}>Show on the map</a>
         </p>
       </div>
       <div class="entity">
         <section aria-label="Facts">
           <h2>Facts</h2>
-          {facts.length === 0 && <Nothing title="No fact mentions it" />}
+          {facts.length === 0 && <Nothing title="No facts mention this entity" />}
           {grouped(entity, facts).map((group) => <Group key={group.key} group={group} entity={entity} link={link} />)}
         </section>
         <div class="aside">
@@ -90,7 +90,7 @@ function One({ run, name, link, theme }: PageProps & { name: string }): VNode {
               <Nothing title="No neighbours in the training facts" />
             )}
           </section>
-          <Alike run={run.name} entity={entity} link={link} />
+          <MostSimilar run={run.name} entity={entity} link={link} />
         </div>
       </div>
     </>
@@ -124,7 +124,7 @@ function Group({ group, entity, link }: { group: Grouped; entity: Named; link: P
   return (
     <div class="group">
       <h3>
-        <span class="arrow" title={outward ? "from here" : "to here"}>{outward ? "→" : "←"}</span> <RelationName {...relation} />
+        <span class="arrow" title={outward ? "This entity is the head of these facts" : "This entity is the tail of these facts"}>{outward ? "→" : "←"}</span> <RelationName {...relation} />
         {facts.length > 1 && <span class="soft"> {count(facts.length)}</span>}
       </h3>
       <ul class="chips">
@@ -138,25 +138,25 @@ function Group({ group, entity, link }: { group: Grouped; entity: Named; link: P
             </li>
           );
         })}
-        {facts.length > shown.length && <li><button type="button" class="quiet" onClick={() => setAll(true)}>all {count(facts.length)}</button></li>}
+        {facts.length > shown.length && <li><button type="button" class="quiet" onClick={() => setAll(true)}>show all {count(facts.length)}</button></li>}
       </ul>
-      <a class="ask" href={link("ask", asked)} data-top aria-label={`Ask for more: ${words(relation.label)}`} title="What else may the model know?">ask</a>
+      <a class="ask" href={link("ask", asked)} data-top aria-label={`Ask for more: ${words(relation.label)}`} title="Ask the model for more such facts">ask</a>
     </div>
   );
 }
 
-function Alike({ run, entity, link }: { run: string; entity: Named; link: PageProps["link"] }): VNode {
+function MostSimilar({ run, entity, link }: { run: string; entity: Named; link: PageProps["link"] }): VNode {
   const found = useRemote<{ similar: readonly Similar[] }>(entity.name, (signal) => get("similar", { run, entity: entity.name, k: 12 }, signal));
   return (
     <section aria-label="Most similar">
-      <h2>Most similar</h2>
+      <h2 title="Entities whose embeddings point in a similar direction">Most similar</h2>
       {found.state === "failed" ? <Failure refusal={found.refusal} retry={found.retry} /> : found.state === "loading" ? <Loading lines={6} /> : (
         <ol class="alike">
           {found.value.similar.map((one) => (
             <li key={one.entity}>
               <a href={link("entity", { name: one.entity })} data-top><Label text={one.label} /></a>
-              {one.linked ? <span class="badge" title="The graph holds a fact between the two">linked</span> : <span />}
-              <Meter share={one.score} text={one.score.toFixed(2)} title="Cosine of the two embeddings" />
+              {one.linked ? <span class="badge" title="A fact in the graph links the two entities">linked</span> : <span />}
+              <Meter share={one.score} text={one.score.toFixed(2)} title="Cosine similarity of the two embeddings; 1 is the most similar" />
             </li>
           ))}
         </ol>

@@ -1,4 +1,4 @@
-/** Geometry: what a relation does to one coordinate, on the Riemann sphere; two runs side by side. */
+/** Geometry: the effect of a relation on one coordinate, drawn on the Riemann sphere; two runs side by side. */
 import type { VNode } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PageProps } from "../app";
@@ -65,17 +65,17 @@ function Shown({ run, runs, query, theme, relation }: PageProps & { relation: st
   return (
     <>
       <h1>Geometry</h1>
-      <p class="soft">What a relation does to one complex coordinate, on the Riemann sphere: the equator is the unit circle, 0 the south pole, ∞ the north pole.</p>
+      <p class="soft">What a relation does to one complex coordinate. The Riemann sphere shows every complex number as a point: 0 is the south pole, ∞ the north pole, the equator is the unit circle.</p>
       <div class="question geometry-choice">
         <Combobox label="Relation" clearable={false} value={asked} show={words} source={run.name} find={(text, signal) => findRelations(run.name, text, signal)}
           pick={(one) => { if (one) change({ relation: one.name, i: null, j: null, entity: null }); }} />
-        <Combobox label="Circle around" clearable={Boolean(query["entity"])} value={left.state === "ready" ? left.value.entity : null} source={run.name} find={(text, signal) => findEntities(run.name, text, signal)}
+        <Combobox label="Entity" hint="The circle is drawn around the coordinate of this entity" clearable={Boolean(query["entity"])} value={left.state === "ready" ? left.value.entity : null} source={run.name} find={(text, signal) => findEntities(run.name, text, signal)}
           pick={(one) => change({ entity: one?.name ?? null })} />
         <div class="options-row">
-          <label>Images <select value={iterates} onChange={(event) => change({ n: event.currentTarget.value === "5" ? null : event.currentTarget.value })}>
+          <label title="How many times the relation is applied, forwards and backwards">Repetitions <select value={iterates} onChange={(event) => change({ n: event.currentTarget.value === "5" ? null : event.currentTarget.value })}>
             {[1, 2, 3, 5, 8, 12, 20].map((n) => <option key={n} value={n}>{n}</option>)}
           </select></label>
-          <label class="check"><input type="checkbox" checked={Boolean(query["reverse"])} onChange={(event) => change({ reverse: event.currentTarget.checked ? 1 : null, i: null, j: null, entity: null })} /> Reversed</label>
+          <label class="check" title="Use the relation from tail to head"><input type="checkbox" checked={Boolean(query["reverse"])} onChange={(event) => change({ reverse: event.currentTarget.checked ? 1 : null, i: null, j: null, entity: null })} /> Reversed</label>
         </div>
       </div>
       <div class={`spheres ${other ? "two" : ""}`}>
@@ -88,21 +88,21 @@ function Shown({ run, runs, query, theme, relation }: PageProps & { relation: st
       </div>
       <div class="tools sphere-tools">
         {!empty && <>
-          <button type="button" aria-pressed={playing} disabled={scenes.length === 0} onClick={() => setPlaying(!playing)}>{playing ? "Stop" : "Play the flow"}</button>
-          <label>t <input type="range" min={-iterates} max={iterates} step="0.01" value={time ?? 0} aria-label="Time of the flow"
+          <button type="button" aria-pressed={playing} disabled={scenes.length === 0} onClick={() => setPlaying(!playing)}>{playing ? "Stop" : "Play the motion"}</button>
+          <label>t <input type="range" min={-iterates} max={iterates} step="0.01" value={time ?? 0} aria-label="Time of the motion"
             onInput={(event) => { setPlaying(false); setTime(event.currentTarget.valueAsNumber); }} /> <output>{decimals(time ?? 0)}</output></label>
-          <button type="button" onClick={() => { setPlaying(false); setTime(null); cameras.forEach((one) => one.home()); }}>Reset the view</button>
+          <button type="button" onClick={() => { setPlaying(false); setTime(null); cameras.forEach((one) => one.home()); }}>Reset view</button>
         </>}
         {runs.length > 1 && (
-          <label>Beside it <select value={other?.name ?? ""} onChange={(event) => change({ with: event.currentTarget.value || null, j: null })}>
-            <option value="">nothing</option>
+          <label>Compare with <select value={other?.name ?? ""} onChange={(event) => change({ with: event.currentTarget.value || null, j: null })}>
+            <option value="">none</option>
             {runs.map((one) => <option key={one.name} value={one.name}>{one.name}</option>)}
           </select></label>
         )}
         {other && <label class="check"><input type="checkbox" checked={linked} onChange={(event) => {
           if (!event.currentTarget.checked) Object.assign(cameras[1], { longitude: cameras[0].longitude, latitude: cameras[0].latitude });
           setLinked(event.currentTarget.checked);
-        }} /> Link the cameras</label>}
+        }} /> Turn together</label>}
         {!empty && <>
           <button type="button" disabled={scenes.length === 0} onClick={() => savePicture(drawn(), `${file}.png`)}>Save PNG</button>
           <button type="button" disabled={scenes.length === 0} onClick={() => save(`${file}.json`, new Blob([JSON.stringify(scenes, null, 1)], { type: "application/json" }))}>Save data</button>
@@ -111,12 +111,12 @@ function Shown({ run, runs, query, theme, relation }: PageProps & { relation: st
       {!empty && <>
         <ul class="legend sphere-legend" aria-label="Legend">
           <li><span class="stroke blue" /> circle around an entity</li>
-          <li><span class="stroke green" /> its images under θⁿ</li>
-          <li><span class="stroke red" /> under θ⁻ⁿ</li>
-          <li><span class="stroke way" /> the flow θᵗ</li>
+          <li><span class="stroke green" /> its images under the relation, θⁿ</li>
+          <li><span class="stroke red" /> its images under the inverse, θ⁻ⁿ</li>
+          <li><span class="stroke way" /> continuous motion between the images, θᵗ</li>
           <li>● attracting, ○ repelling, ◆ other fixed points</li>
         </ul>
-        <p class="soft hint">Drag or use the arrow keys to turn, double-click to reset. Each coordinate is a map of its own; the list has those first that add most to the scores of the relation’s facts.</p>
+        <p class="soft hint">Drag or use the arrow keys to turn; double-click to reset. Each coordinate has its own map. The list of coordinates starts with those that add most to the scores of the relation’s facts.</p>
       </>}
     </>
   );
@@ -146,7 +146,7 @@ function Side({ side, run, runs, found, theme, camera, time, change, choose, coo
           {runs.map((one) => <option key={one.name} value={one.name}>{one.name}</option>)}
         </select></label>
         {view?.scene && (
-          <label>Coordinate <select value={view.scene.coordinate} aria-label={`Coordinate on the ${side}`} onChange={(event) => coordinate(Number(event.currentTarget.value))}>
+          <label title="The kind of each coordinate’s map, and how much the coordinate adds to the scores. Elliptic: turns. Hyperbolic: stretches. Loxodromic: turns and stretches. Parabolic: shifts.">Coordinate <select value={view.scene.coordinate} aria-label={`Coordinate on the ${side}`} onChange={(event) => coordinate(Number(event.currentTarget.value))}>
             {order.map((i) => <option key={i} value={i}>{`${i}: ${view.coordinates.kind[i] ?? ""}, ${decimals(view.coordinates.weight[i])}`}</option>)}
           </select></label>
         )}
@@ -154,7 +154,7 @@ function Side({ side, run, runs, found, theme, camera, time, change, choose, coo
       {found.state === "failed" ? (
         <Failure refusal={found.refusal} retry={found.retry} />
       ) : !view ? (
-        <Loading lines={8} what="Reading the relation" />
+        <Loading lines={8} what="Loading the relation" />
       ) : view.scene ? (
         <>
           <p class="sphere-words"><b><Symbol text={view.symbol} /></b> <span class="soft">{view.scene.words}</span></p>
@@ -172,9 +172,9 @@ function Side({ side, run, runs, found, theme, camera, time, change, choose, coo
         </>
       ) : (
         <div class="notice">
-          <p><b><Symbol text={view.symbol} />: not a Möbius map</b></p>
+          <p><b><Symbol text={view.symbol} />: this relation is not a Möbius map</b></p>
           <p>{view.note}</p>
-          {view.form.startsWith("FiveStar") && <button type="button" onClick={() => change({ mobius: 1 })}>Draw the Möbius map of the same a, b, c, d</button>}
+          {view.form.startsWith("FiveStar") && <button type="button" onClick={() => change({ mobius: 1 })}>Draw it as the Möbius map with the same a, b, c, d</button>}
         </div>
       )}
     </section>

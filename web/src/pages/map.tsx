@@ -1,4 +1,4 @@
-/** Map: every entity as a point where its embedding lies. */
+/** Map: every entity as a point; similar embeddings lie close together. */
 import type { VNode } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { PageProps } from "../app";
@@ -20,7 +20,7 @@ export function MapPage(props: PageProps): VNode {
   const parameters = { run: run.name, method: query["method"], limit: MOST };
   const found = useRemote<MapView>(JSON.stringify(parameters), (signal) => get("map", parameters, signal));
   if (found.state === "failed") return <><h1>Map</h1><Failure refusal={found.refusal} retry={found.retry} /></>;
-  if (found.state === "loading") return <><h1>Map</h1><Loading lines={3} what="Placing the entities" /></>;
+  if (found.state === "loading") return <><h1>Map</h1><Loading lines={3} what="Loading the map" /></>;
   return <Shown key={`${run.name} ${found.value.method}`} {...props} map={found.value} />;
 }
 
@@ -42,15 +42,15 @@ function Shown({ query, link, theme, map }: PageProps & { map: MapView }): VNode
         <h1>Map <span class="soft small">{map.count < map.total ? `${count(map.count)} of ${plural(map.total, "entity", "entities")}` : plural(map.total, "entity", "entities")}</span></h1>
         <div class="tools">
           <input type="search" aria-label="Highlight names" placeholder="Highlight…" value={text} onInput={(event) => setText(event.currentTarget.value)} />
-          <label>Colour <select value={by} onChange={(event) => change({ colour: event.currentTarget.value === DEFAULT ? null : event.currentTarget.value }, "replace")}>
-            <option value="class">by class</option><option value="degree">by facts</option>
+          <label title="Class: the position (head or tail of a relation) in which the entity occurs most often">Colour <select value={by} onChange={(event) => change({ colour: event.currentTarget.value === DEFAULT ? null : event.currentTarget.value }, "replace")}>
+            <option value="class">by class</option><option value="degree">by number of facts</option>
           </select></label>
           {map.methods.length > 1 && (
-            <label>Layout <select value={map.method} onChange={(event) => change({ method: event.currentTarget.value, view: null, lasso: null })}>
+            <label title="How embeddings become points: PCA, UMAP or PaCMAP">Layout <select value={map.method} onChange={(event) => change({ method: event.currentTarget.value, view: null, lasso: null })}>
               {map.methods.map((one) => <option key={one} value={one}>{one.toUpperCase()}</option>)}
             </select></label>
           )}
-          <button type="button" aria-pressed={lasso} onClick={() => setLasso(!lasso)}>Lasso</button>
+          <button type="button" title="Draw a line around entities to select them" aria-pressed={lasso} onClick={() => setLasso(!lasso)}>Lasso</button>
           <button type="button" onClick={() => change({ view: null, q: null, class: null, lasso: null, focus: null })}>Reset</button>
         </div>
       </div>
@@ -82,7 +82,7 @@ function Shown({ query, link, theme, map }: PageProps & { map: MapView }): VNode
       ) : (
         <p class="ramp"><span class="soft">few facts</span><span class="bar" /><span class="soft">many</span></p>
       )}
-      <p class="soft hint">Drag to move, scroll or pinch to zoom, shift and drag to encircle, click a point to open it. Those with most facts are named: the closer, the more.</p>
+      <p class="soft hint">Entities with similar embeddings lie close together. Drag to move, scroll or pinch to zoom, hold Shift and drag to select, click a point to open it. Labels show the entities with the most facts; zoom in for more.</p>
     </>
   );
 }

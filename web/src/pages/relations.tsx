@@ -1,9 +1,9 @@
-/** Relations: what each is like, and how well the model answers it in both directions. */
+/** Relations: counts, patterns, and how well the model answers each relation in both directions. */
 import type { VNode } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { PageProps } from "../app";
 import { get, type Direction, type Mined, type Relation } from "../client";
-import { alike, count, decimals, percent, plural, words } from "../numbers";
+import { alike, count, decimals, MRR_HINT, percent, plural, words } from "../numbers";
 import { Label, Meter, RelationName } from "../parts/marks";
 import { Failure, Loading, Nothing } from "../parts/states";
 import { useRemote } from "../remote";
@@ -24,14 +24,14 @@ const mrr = (found: Direction | null): VNode | string =>
 
 const COLUMNS: readonly Column[] = [
   { key: "train", title: "Facts", hint: "Training facts", value: (one) => one.train, cell: (one) => count(one.train) },
-  { key: "cardinality", title: "Cardinality", hint: "One or many on each side; tails per head and heads per tail", text: true,
+  { key: "cardinality", title: "Cardinality", hint: "How many tails a head has and how many heads a tail has: 1-1, 1-n, n-1 or n-n", text: true,
     value: (one) => one.cardinality && KINDS.indexOf(one.cardinality),
     cell: (one) => <span title={`${decimals(one.tails_per_head, 1)} tails per head, ${decimals(one.heads_per_tail, 1)} heads per tail`}>{one.cardinality ?? "–"}</span> },
-  { key: "pattern", title: "Patterns", hint: "Mirrors found among the facts of all splits", text: true,
+  { key: "pattern", title: "Patterns", hint: "Symmetric: the relation holds in both directions. Inverse: another relation states the same facts from tail to head.", text: true,
     value: (one) => one.patterns.map((found) => found.pattern).join() || null,
     cell: (one) => one.patterns.length === 0 ? "–" : <>{one.patterns.map((found) => <span key={found.pattern + found.other.name} class="badge" title={`${plural(found.support, "fact")}, confidence ${percent(found.confidence)}`}>{found.pattern}{found.other.name !== one.name && ` of ${words(found.other.label)}`}</span>)}</> },
-  { key: "tail", title: "MRR (h, r, ?)", hint: "How well tails are found: mean reciprocal rank of held-out facts", value: (one) => one.ranks.tail?.mrr ?? null, cell: (one) => mrr(one.ranks.tail) },
-  { key: "head", title: "MRR (?, r, t)", hint: "How well heads are found: mean reciprocal rank of held-out facts", value: (one) => one.ranks.head?.mrr ?? null, cell: (one) => mrr(one.ranks.head) },
+  { key: "tail", title: "MRR for tails", hint: `How well the model finds the tail of a held-out fact. ${MRR_HINT}`, value: (one) => one.ranks.tail?.mrr ?? null, cell: (one) => mrr(one.ranks.tail) },
+  { key: "head", title: "MRR for heads", hint: `How well the model finds the head of a held-out fact. ${MRR_HINT}`, value: (one) => one.ranks.head?.mrr ?? null, cell: (one) => mrr(one.ranks.head) },
 ];
 
 const ALL = 10_000;
@@ -47,7 +47,7 @@ export function RelationsPage(props: PageProps): VNode {
   if (chosen) return <One {...props} relation={chosen} />;
   return (
     <>
-      {wanted && <Nothing title={`No relation is called “${wanted}”`}>All that there are stand below.</Nothing>}
+      {wanted && <Nothing title={`No relation is named “${wanted}”`}>The table below lists all relations.</Nothing>}
       <Table {...props} {...found.value} />
     </>
   );
@@ -82,10 +82,10 @@ function Table({ relations, total, query, link }: PageProps & { relations: reado
           <input type="search" placeholder="Filter…" value={text} onInput={(event) => go(link("relations", { ...query, q: event.currentTarget.value }), "replace")} />
         </label>
       </div>
-      {rows.length === 0 ? <Nothing title={`No relation is called “${text}”`} /> : (
+      {rows.length === 0 ? <Nothing title={`No relation matches “${text}”`} /> : (
         <div class="scroll" tabIndex={0} role="region" aria-label="Table of relations">
           <table>
-            <thead><tr>{head("name", "Relation", "Its name", true)}{COLUMNS.map((one) => head(one.key, one.title, one.hint, one.text ?? false))}</tr></thead>
+            <thead><tr>{head("name", "Relation", "Name of the relation", true)}{COLUMNS.map((one) => head(one.key, one.title, one.hint, one.text ?? false))}</tr></thead>
             <tbody>
               {(whole ? rows : rows.slice(0, ROWS)).map((one) => (
                 <tr key={one.name}>
@@ -102,7 +102,7 @@ function Table({ relations, total, query, link }: PageProps & { relations: reado
   );
 }
 
-/** What has no value stands last, whichever way the rest is sorted. */
+/** Compare for sorting; missing values come last in both directions. */
 function compare(a: number | string | null, b: number | string | null, down: boolean): number {
   if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
   return (a < b ? -1 : a > b ? 1 : 0) * (down ? -1 : 1);
@@ -116,22 +116,22 @@ function One({ run, relation, query, link }: PageProps & { relation: Relation })
       <div class="title">
         <h1>{words(relation.label)}</h1>
         <p class="soft">{relation.name !== words(relation.label) && <code>{relation.name}</code>}</p>
-        <p class="links"><a href={link("ask", { relation: relation.name })} data-top>Ask with it</a></p>
+        <p class="links"><a href={link("ask", { relation: relation.name })} data-top>Ask about this relation</a></p>
       </div>
       <dl class="figures card">
         <div><dt>Training facts</dt><dd>{count(relation.train)}</dd></div>
-        <div><dt>Held out</dt><dd>{count(relation.valid + relation.test)}</dd></div>
+        <div><dt title="Facts in valid and test, which the model was not trained on">Held out</dt><dd>{count(relation.valid + relation.test)}</dd></div>
         <div><dt>Cardinality</dt><dd>{relation.cardinality ?? "–"}</dd></div>
         <div><dt>Tails per head</dt><dd>{decimals(relation.tails_per_head, 1)}</dd></div>
         <div><dt>Heads per tail</dt><dd>{decimals(relation.heads_per_tail, 1)}</dd></div>
-        <div><dt>MRR (h, r, ?)</dt><dd>{decimals(ranks.tail?.mrr, 3)}</dd></div>
-        <div><dt>MRR (?, r, t)</dt><dd>{decimals(ranks.head?.mrr, 3)}</dd></div>
+        <div><dt title={MRR_HINT}>MRR for tails</dt><dd>{decimals(ranks.tail?.mrr, 3)}</dd></div>
+        <div><dt title={MRR_HINT}>MRR for heads</dt><dd>{decimals(ranks.head?.mrr, 3)}</dd></div>
       </dl>
       {relation.patterns.length > 0 && (
         <ul class="plain">
           {relation.patterns.map((found) => (
             <li key={found.pattern + found.other.name}>
-              {found.pattern === "symmetric" ? "Symmetric: it holds both ways" : <>{found.pattern} of <a href={link("relations", { relation: found.other.name })}>{words(found.other.label)}</a></>}
+              {found.pattern === "symmetric" ? "Symmetric: it holds in both directions" : <>Inverse of <a href={link("relations", { relation: found.other.name })}>{words(found.other.label)}</a></>}
               {" "}<span class="soft">{plural(found.support, "fact")}, confidence {percent(found.confidence)}</span>
             </li>
           ))}
@@ -145,16 +145,16 @@ function One({ run, relation, query, link }: PageProps & { relation: Relation })
 function Missing({ run, relation, link }: { run: string; relation: Relation; link: PageProps["link"] }): VNode {
   const found = useRemote<Finds>(`${run} ${relation.name}`, (signal) => get("mine", { run, relation: relation.name, n: 20 }, signal));
   return (
-    <section aria-label="Plausible facts that the graph does not hold">
-      <h2>Plausible, but not in the graph</h2>
-      <p class="soft hint">Plausibility: is there room for a further tail, is it this one, and where the reverse is known, does the relation hold both ways? It orders the list; in a calibrated run the probability behind it does.</p>
+    <section aria-label="Facts that may be missing">
+      <h2>Facts that may be missing</h2>
+      <p class="soft hint">Plausibility combines three questions: Is another tail likely? Is it this one? If the reverse fact is known, does the relation usually hold in both directions? The most plausible facts come first; if the run is calibrated, the most probable ones.</p>
       {found.state === "failed" ? (
         <Failure refusal={found.refusal} retry={found.retry} />
       ) : found.state === "loading" ? (
-        <><p class="soft">Every entity that may have a further tail is asked for it. In a large graph that takes a while.</p><Loading lines={8} what="Looking for missing facts" /></>
+        <><p class="soft">Checking every entity that may have another tail. This takes a while in a large graph.</p><Loading lines={8} what="Searching for missing facts" /></>
       ) : (
         <><Found {...found.value} link={link} />{!found.value.complete && (
-          <p class="soft hint">The time was up before every entity was asked: these are the best of those that were. <code>conjoin mine {run} --relation {JSON.stringify(relation.name)}</code> asks them all.</p>
+          <p class="soft hint">The time limit was reached before every entity was checked; these are the best facts so far. Run <code>conjoin mine {run} --relation {JSON.stringify(relation.name)}</code> to check all.</p>
         )}</>
       )}
     </section>
@@ -164,7 +164,7 @@ function Missing({ run, relation, link }: { run: string; relation: Relation; lin
 interface Finds { readonly complete: boolean; readonly facts: readonly Mined[] }
 
 function Found({ facts, complete, link }: Finds & { link: PageProps["link"] }): VNode {
-  if (facts.length === 0) return <Nothing title={complete ? "Nothing is missing" : "Nothing found in time"} />;
+  if (facts.length === 0) return <Nothing title={complete ? "No missing facts found" : "No facts found within the time limit"} />;
   return (
     <ol class="mined">
       {facts.map((one) => (
@@ -172,8 +172,8 @@ function Found({ facts, complete, link }: Finds & { link: PageProps["link"] }): 
           <a class="sentence" href={link("ask", { head: one.head.name, relation: one.relation.name, tail: one.tail.name })} data-top>
             <Label text={one.head.label} /> <RelationName {...one.relation} /> <Label text={one.tail.label} />
           </a>
-          <Meter share={one.plausibility} text={one.plausibility < 0.01 ? "< 0.01" : decimals(one.plausibility)} title="Plausibility: the chance that there is a further tail, times this tail's share of the softmax over all that would be new; where the reverse is known, also times how often the relation holds both ways" />
-          <span class="score" title="Calibrated probability">{one.probability === null ? "" : percent(one.probability)}</span>
+          <Meter share={one.plausibility} text={one.plausibility < 0.01 ? "< 0.01" : decimals(one.plausibility)} title="Plausibility: the chance of another tail, times this tail's softmax share among all new tails; if the reverse fact is known, also times how often the relation holds in both directions" />
+          <span class="score" title="Probability that the fact is true, calibrated on held-out facts">{one.probability === null ? "" : percent(one.probability)}</span>
         </li>
       ))}
     </ol>

@@ -1,4 +1,4 @@
-/** Studies: models × datasets, from the reports that the service was given. */
+/** Studies: models × datasets, from the reports in the folder of `conjoin serve --studies`. */
 import type { VNode } from "preact";
 import type { PageProps } from "../app";
 import { get, type StudyHead } from "../client";
@@ -8,6 +8,7 @@ import { Curves, dashes } from "../parts/curves";
 import { Frontier, type Sized } from "../parts/frontier";
 import { type Cell, MEASURES, Outcomes } from "../parts/outcomes";
 import { Failure, Loading, Nothing } from "../parts/states";
+import { HITS_HINT, MRR_HINT } from "../numbers";
 import { useRemote } from "../remote";
 import { go } from "../route";
 
@@ -20,7 +21,7 @@ interface Report {
 }
 
 const ALPHA = 0.05;
-/** Curves shown before the reader chooses. */
+/** How many curves are shown at first. */
 const FIRST = 6;
 
 export function StudiesPage(props: PageProps): VNode {
@@ -36,8 +37,8 @@ export function StudiesPage(props: PageProps): VNode {
       {!chosen ? (
         <div class="coming card">
           <div>
-            <p class="lead">Models × datasets, measured the same way.</p>
-            <p>A study trains many models on many graphs and compares them, with tests. Its table appears here once there is a report:</p>
+            <p class="lead">Compare models on datasets, measured in the same way.</p>
+            <p>A study trains several models on several graphs and tests their differences. These commands create a report and show it here:</p>
             <pre><code>conjoin study run studies/atlas.toml{"\n"}conjoin study report studies/atlas.toml{"\n"}conjoin serve RUN --studies reports</code></pre>
           </div>
         </div>
@@ -72,26 +73,26 @@ function One({ name, query, link }: PageProps & { name: string }): VNode {
   return (
     <section aria-label={title}>
       <h2>{title || name}</h2>
-      <label>Measure <select value={measure} onChange={(event) => go(link("studies", { ...query, measure: event.currentTarget.value }), "replace")}>
+      <label title={`${MRR_HINT} ${HITS_HINT}`}>Metric <select value={measure} onChange={(event) => go(link("studies", { ...query, measure: event.currentTarget.value }), "replace")}>
         {Object.entries(MEASURES).map(([key, text]) => <option key={key} value={key}>{text}</option>)}
       </select></label>
       <Outcomes cells={cells} datasets={ran} measure={measure} opened={query["cell"] === undefined ? null : { row: query["cell"], dataset }}
         open={(cell) => go(link("studies", { ...query, ...(cell ? { dataset: cell.dataset, rows: cell.dataset === dataset ? query["rows"] : null } : {}), cell: cell?.row }), "replace")} />
       <div class="title-row">
-        <h2>Is it more than chance{ran.length > 1 && ` on ${dataset}`}?</h2>
+        <h2>Are the differences more than chance{ran.length > 1 && ` on ${dataset}`}?</h2>
         {ran.length > 1 && <label>Dataset <select value={dataset} onChange={(event) => go(link("studies", { ...query, dataset: event.currentTarget.value, rows: null, cell: null }), "replace")}>
           {ran.map((one) => <option key={one} value={one}>{one}</option>)}
         </select></label>}
       </div>
-      {compared.length > 0 ? <Comparisons tests={compared} alpha={alpha} difference={difference} on={dataset} /> : <p class="soft">The report compares no two models that were run on {dataset}.</p>}
-      {sized.length > 1 && <section aria-label="Size against quality"><h2>Size against quality on {dataset}</h2><Frontier models={sized} measure="Test MRR" on={dataset} /></section>}
+      {compared.length > 0 ? <Comparisons tests={compared} alpha={alpha} difference={difference} on={dataset} /> : <p class="soft">The report contains no comparison of models on {dataset}.</p>}
+      {sized.length > 1 && <section aria-label="Size and quality"><h2>Size and quality on {dataset}</h2><Frontier models={sized} measure="Test MRR" on={dataset} /></section>}
       <Learning key={dataset} cells={here} dataset={dataset} query={query} link={link} />
-      {left_out.length > 0 && <details><summary>Left out: {left_out.length}</summary><ul>{left_out.map((one) => <li key={one}>{one}</li>)}</ul></details>}
+      {left_out.length > 0 && <details><summary>Excluded: {left_out.length}</summary><ul>{left_out.map((one) => <li key={one}>{one}</li>)}</ul></details>}
     </section>
   );
 }
 
-/** The name of a row; what a link that was cut off has of it names none. */
+/** The name of a row from the address; empty if a truncated link makes it invalid. */
 function decoded(row: string): string {
   try {
     return decodeURIComponent(row);
@@ -112,9 +113,9 @@ function Learning({ cells, dataset, query, link }: Pick<PageProps, "query" | "li
   return (
     <section aria-label="Learning curves">
       <h2>Learning curves on {dataset}</h2>
-      {lines.length === 0 ? <p class="soft">No run on {dataset} ranked valid while it was trained (<code>validate_every</code>), or the report is of an older version: <code>conjoin study report</code> writes it anew.</p> : (
+      {lines.length === 0 ? <p class="soft">There are no learning curves on {dataset}. Runs record them if the recipe sets <code>validate_every</code>. If the report is of an older version, run <code>conjoin study report</code> again.</p> : (
         <>
-          <div class="legend" role="group" aria-label="Models to draw">
+          <div class="legend" role="group" aria-label="Models to show">
             {lines.map((line) => (
               <label key={line.name} class="check">
                 <input type="checkbox" checked={chosen.includes(line.name)} onChange={() => turn(line.name)} />
@@ -123,7 +124,7 @@ function Learning({ cells, dataset, query, link }: Pick<PageProps, "query" | "li
               </label>
             ))}
           </div>
-          {shown.length > 0 ? <Curves lines={shown} what="MRR on valid" on={dataset} /> : <p class="soft">Choose at least one model.</p>}
+          {shown.length > 0 ? <Curves lines={shown} what="MRR on validation facts" on={dataset} /> : <p class="soft">Choose at least one model.</p>}
         </>
       )}
     </section>

@@ -1,4 +1,4 @@
-/** Ranked answers, each with its reasons on demand. */
+/** Ranked answers; “Why?” opens the reasons of one. */
 import type { VNode } from "preact";
 import type { PageProps } from "../app";
 import type { Answer, Answered, Side } from "../client";
@@ -26,7 +26,7 @@ export function matchedRanks(answered: Answered): ReadonlyMap<string, number> {
 export function Answers({ answered, asked, of, query, link, ranks, confident, fading }: Props): VNode {
   const { answers, question } = answered;
   if (answers.length === 0) {
-    return <Nothing title="No answer">{query["new"] === "1" ? "Every candidate is a known fact: show those too." : "No candidate is left. An entity is linked to itself only by relations that do so in training facts."}</Nothing>;
+    return <Nothing title="No answers">{query["new"] === "1" ? "All answers are already in the graph. Uncheck “Only new facts” to see them." : "There are no candidates. An entity can be an answer about itself only if the training facts of the relation contain such a case."}</Nothing>;
   }
   const [best, worst] = [answers[0]?.score ?? 0, answers.at(-1)?.score ?? 0];
   const calibrated = answers.some((answer) => answer.probability !== null);
@@ -36,7 +36,7 @@ export function Answers({ answered, asked, of, query, link, ranks, confident, fa
     go(link("ask", { ...query, why: why === tag(of, answer) ? null : tag(of, answer) }), "replace");
   return (
     <>
-      {calibrated ? <p class="soft summary">{summary(answers.filter((answer) => !answer.known), isGuess, confident)}</p> : ranks && <p class="soft summary">Not calibrated: scores only order these answers.</p>}
+      {calibrated ? <p class="soft summary">{summary(answers.filter((answer) => !answer.known), isGuess, confident)}</p> : ranks && <p class="soft summary">No probabilities: this run is not calibrated. Scores only rank the answers.</p>}
       <Untrained names={answered.untrained} />
       <ol class={`answers ${fading ? "fading" : ""}`}>
         {answers.map((answer, i) => {
@@ -53,7 +53,7 @@ export function Answers({ answered, asked, of, query, link, ranks, confident, fa
                   ) : (
                     <a href={link("entity", { name: answer.entity })} title={answer.entity === answer.label ? undefined : answer.entity}><Label text={label} /></a>
                   )}
-                  {ranks && <span class="soft there">{elsewhere(ranks, answer.entity, i + 1)}</span>}
+                  {ranks && <span class="soft there" title="Rank of this answer in the other run">{elsewhere(ranks, answer.entity, i + 1)}</span>}
                 </span>
                 <Badge known={answer.known} guess={isGuess(answer)} />
                 {answer.probability !== null ? (
@@ -61,9 +61,9 @@ export function Answers({ answered, asked, of, query, link, ranks, confident, fa
                 ) : calibrated ? (
                   <span class="meter" />
                 ) : (
-                  <Meter share={best > worst ? 0.1 + (0.9 * (answer.score - worst)) / (best - worst) : 1} text="" title="Score, between the last and the first answer shown" />
+                  <Meter share={best > worst ? 0.1 + (0.9 * (answer.score - worst)) / (best - worst) : 1} text="" title="Score relative to the answers shown" />
                 )}
-                <span class="score" title="Score: ranks the candidates of one question">{answer.score.toFixed(2)}</span>
+                <span class="score" title="Score: orders the answers to one question. Scores of different questions are not comparable.">{answer.score.toFixed(2)}</span>
                 <button type="button" class="quiet why" aria-expanded={reasons} aria-label={`Why ${label}?`} onClick={() => open(answer)}>
                   Why?
                 </button>
@@ -81,17 +81,17 @@ export function Answers({ answered, asked, of, query, link, ranks, confident, fa
 
 function summary(fresh: readonly Answer[], isGuess: (answer: Answer) => boolean, confident: number): string {
   const sure = fresh.filter((answer) => !isGuess(answer)).length;
-  if (sure === 0) return `No new fact here reaches ${percent(confident)}: what is not known is a guess.`;
-  return `${plural(sure, "new fact")} at ${percent(confident)} or more${sure < fresh.length ? "; the others are guesses" : ""}.`;
+  if (sure === 0) return `No new answer is at least ${percent(confident)} likely.`;
+  return `${plural(sure, "new answer")} at least ${percent(confident)} likely${sure < fresh.length ? "; the other new answers are guesses" : ""}.`;
 }
 
-/** Two runs side by side may explain the same answer, so the address names both. */
+/** Names the opened answer in the address. Two runs side by side may explain the same answer, so it includes the run. */
 function tag(of: string, answer: Answer): string {
   return `${of}:${answer.entity}`;
 }
 
 function elsewhere(ranks: ReadonlyMap<string, number>, entity: string, here: number): string {
   const there = ranks.get(entity);
-  if (there === undefined) return `after ${ranks.size} there`;
-  return there === here ? "same place" : `${there < here ? "↑" : "↓"} ${there} there`;
+  if (there === undefined) return `other: not in top ${ranks.size}`;
+  return there === here ? "other: same rank" : `other: rank ${there}`;
 }

@@ -1,8 +1,8 @@
-/** What plots share: how wide they are, and round numbers for their axes. */
+/** Shared by plots: their width, and round numbers for their axes. */
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
-/** How wide a box is at present. */
+/** The current width of an element. */
 export function useWidth(): [RefObject<HTMLDivElement | null>, number] {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(600);
@@ -17,7 +17,7 @@ export function useWidth(): [RefObject<HTMLDivElement | null>, number] {
 
 export const digits = (levels: readonly number[]): number => ((levels[1] ?? 1) - (levels[0] ?? 0) < 0.0099 ? 3 : 2);
 
-/** About so many round numbers from low to high. */
+/** About `wanted` round numbers from low to high. */
 export function ticks(low: number, high: number, wanted: number): number[] {
   const rough = Math.max(1e-6, (high - low) / wanted);
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -1,4 +1,4 @@
-/** A field that finds names while one types (the ARIA combobox pattern; arrows, Enter or Tab, Escape). */
+/** A field that suggests names while the reader types (ARIA combobox pattern: arrows, Enter or Tab, Escape). */
 import type { VNode } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Named } from "../client";
@@ -10,14 +10,16 @@ export interface Suggestion extends Named {
 }
 interface Props {
   readonly label: string;
+  /** Tooltip of the label. */
+  readonly hint?: string;
   readonly value: Named | null;
   readonly placeholder?: string;
   readonly show?: (label: string) => string;
-  /** Names what `find` depends on, such as the run: another key asks again. */
+  /** A key for what `find` depends on, such as the run; a new key searches again. */
   readonly source: string;
   readonly find: (text: string, signal: AbortSignal) => Promise<readonly Suggestion[]>;
   readonly pick: (chosen: Named | null) => void;
-  /** False where there is always a value: then an emptied field gets it back. */
+  /** False if there is always a value: an emptied field gets its value back. */
   readonly clearable?: boolean;
   readonly id?: string;
 }
@@ -25,7 +27,7 @@ interface Props {
 const PAUSE = 120;
 const same = (label: string): string => label;
 
-export function Combobox({ label, value, placeholder = "?", show = same, source, find, pick, clearable = true, id }: Props): VNode {
+export function Combobox({ label, hint, value, placeholder = "?", show = same, source, find, pick, clearable = true, id }: Props): VNode {
   const made = useId();
   const field = id ?? `combobox${made}`;
   const chosen = value ? show(value.label) : "";
@@ -49,7 +51,7 @@ export function Combobox({ label, value, placeholder = "?", show = same, source,
     setText(show(option.label));
     pick({ name: option.name, label: option.label });
   };
-  // Who types and presses Enter before the suggestions have come means the first of them.
+  // Enter before the suggestions have arrived takes the first one.
   useEffect(() => {
     if (!hasty || !settled) return;
     setHasty(false);
@@ -93,7 +95,7 @@ export function Combobox({ label, value, placeholder = "?", show = same, source,
   };
   return (
     <div class={`combobox ${value ? "filled" : ""}`}>
-      <label for={field}>{label}</label>
+      <label for={field} title={hint}>{label}</label>
       <div class="field">
         <input
           ref={input}
@@ -137,11 +139,11 @@ export function Combobox({ label, value, placeholder = "?", show = same, source,
             </li>
           ))}
           {options.length === 0 && (
-            <li class="none soft">{found.state === "failed" ? found.refusal.message : found.state === "ready" ? `Nothing is called “${text}”` : "Searching…"}</li>
+            <li class="none soft">{found.state === "failed" ? found.refusal.message : found.state === "ready" ? `No match for “${text}”` : "Searching…"}</li>
           )}
         </ul>
       )}
-      <span class="hidden" role="status">{open && settled && wanted ? (options.length ? plural(options.length, "suggestion") : "no suggestion") : ""}</span>
+      <span class="hidden" role="status">{open && settled && wanted ? (options.length ? plural(options.length, "suggestion") : "no matches") : ""}</span>
     </div>
   );
 }

@@ -1,4 +1,4 @@
-/** What a study compares, in words: is a difference more than chance? */
+/** The comparisons of a study in words: is a difference more than chance? */
 import type { VNode } from "preact";
 
 export interface Test {
@@ -15,8 +15,8 @@ export interface Test {
 }
 
 const OBVIOUS = 0.001;
-/** On a phone they stand before each value; the roles keep it a table to those who do not see it. */
-const HEADS = ["MRR, first − second", "Between runs", "On the same questions"] as const;
+/** Column heads. A phone shows them before each value; the ARIA roles keep it a table for screen readers. */
+const HEADS = ["MRR difference (first − second)", "Across seeds", "Across questions"] as const;
 
 export function Comparisons({ tests, alpha, difference, on }: { tests: readonly Test[]; alpha: number; difference: (a: string, b: string) => number | null; on: string }): VNode {
   const pairs = [...new Map(tests.map((one) => [`${one.a}\n${one.b}`, one])).values()];
@@ -31,17 +31,17 @@ export function Comparisons({ tests, alpha, difference, on }: { tests: readonly 
               const [gap, paired] = [difference(pair.a, pair.b), find("paired", pair)];
               return (
                 <tr key={`${pair.a}\n${pair.b}`} role="row">
-                  <th role="rowheader" scope="row">{pair.a} <span class="soft">against</span> {pair.b}</th>
+                  <th role="rowheader" scope="row">{pair.a} <span class="soft">vs.</span> {pair.b}</th>
                   <td role="cell" data-head={HEADS[0]} class="number">{gap === null ? "–" : signed(gap)}</td>
-                  <td role="cell" data-head={HEADS[1]}><Verdict of={find("welch", pair)} gap={gap} alpha={alpha} absent="needs two seeds of each" /></td>
-                  <td role="cell" data-head={HEADS[2]}><Verdict of={paired} gap={paired?.difference ?? null} alpha={alpha} absent="ranks were not kept" /></td>
+                  <td role="cell" data-head={HEADS[1]}><Verdict of={find("welch", pair)} gap={gap} alpha={alpha} absent="needs at least 2 seeds each" /></td>
+                  <td role="cell" data-head={HEADS[2]}><Verdict of={paired} gap={paired?.difference ?? null} alpha={alpha} absent="no stored ranks" /></td>
                 </tr>
               );
             })}
           </tbody>
         </table>
       </div>
-      <p class="soft hint">“Better” where p, corrected after Holm over the comparisons of this dataset, is below {alpha}. Between runs: Welch’s t-test asks if the difference would hold for other seeds. On the same questions: the paired test asks if it would hold for other questions, for these very models; with one seed each it mistakes the luck of training for a difference. “No difference found” is no proof that there is none.</p>
+      <p class="soft hint">“Better” means that p is below {alpha}. p is the probability of a difference at least this large by chance, with Holm’s correction for all comparisons on this dataset. Across seeds: Welch’s t-test checks whether the difference would hold for other seeds. Across questions: the paired test checks whether it would hold for other questions with these same models. With one seed each, the paired test cannot separate luck in training from a real difference. “No difference found” does not prove that there is none.</p>
     </>
   );
 }

@@ -1,4 +1,4 @@
-/** Lines by epoch with the band that the seeds span: drawn, read off with pointer or arrow keys, and as a table. */
+/** Learning curves by epoch with a band over seeds, as a plot with a cursor and as a table. */
 import type { VNode } from "preact";
 import { useId, useState } from "preact/hooks";
 import { classColour } from "../draw/colours";
@@ -10,7 +10,7 @@ export interface Line { readonly name: string; readonly colour: number; readonly
 
 const [HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [300, 50, 18, 12, 40];
 const DASHES = ["none", "8 4", "2 3", "10 3 2 3"];
-/** As in the report: what lies below this share of the best last value would flatten all the rest. */
+/** Values below this share of the best last value are cut off, as in the report; they would flatten the curves. */
 const FLOOR = 0.5;
 
 export const dashes = (colour: number): string => DASHES[colour % DASHES.length] ?? "none";
@@ -65,11 +65,11 @@ export function Curves({ lines, what, on }: { lines: readonly Line[]; what: stri
         </svg>
       </div>
       <figcaption class="soft">
-        {what} after epoch {at}: {values.map(({ line, point: here }, i) => <span key={line.name}>{i > 0 && ", "}{line.name} <b>{decimals(here?.mean, 3)}</b>{ended(here)}</span>)}. Point, or use the arrow keys, to read off another epoch.{all.some((one) => one.seeds > 1) && " The band reaches from the lowest to the highest seed."}
-        {Math.min(...all.map((one) => one.low)) < floor && " What lies below half of the best is cut off."}
+        {what} after epoch {at}: {values.map(({ line, point: here }, i) => <span key={line.name}>{i > 0 && ", "}{line.name} <b>{decimals(here?.mean, 3)}</b>{ended(here)}</span>)}. Hover or use the arrow keys to see another epoch.{all.some((one) => one.seeds > 1) && " The band shows the range from the lowest to the highest seed."}
+        {Math.min(...all.map((one) => one.low)) < floor && " Values below half of the best are cut off."}
       </figcaption>
       <details>
-        <summary>As a table</summary>
+        <summary>Show as table</summary>
         <div class="scroll" tabIndex={0} role="region" aria-label={`${what} by epoch`}>
           <table>
             <thead><tr><th scope="col">Epoch</th>{lines.map((line) => <th key={line.name} scope="col" class="number">{line.name}</th>)}</tr></thead>

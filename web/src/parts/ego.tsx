@@ -1,4 +1,4 @@
-/** The neighbourhood as a picture. The drawing is loaded only here. */
+/** The neighbourhood of an entity as a drawing, whose code is loaded only here. */
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { EntityView } from "../client";
@@ -25,12 +25,12 @@ export function Ego({ graph, theme, open }: Props): VNode {
       end?.();
     };
   }, [graph, theme]);
-  if (failed) return <p class="soft">The picture could not be drawn (it needs WebGL): the facts beside say the same.</p>;
+  if (failed) return <p class="soft">The drawing needs WebGL, which is not available. The list of facts shows the same.</p>;
   const centre = graph.nodes[0]?.label ?? "";
   return (
     <figure class="ego">
-      <div ref={room} class="drawing" role="img" aria-label={`${centre} with ${plural(graph.nodes.length - 1, "neighbour")} and ${plural(graph.edges.length, "fact")} between them; the list of facts says the same`} />
-      <figcaption class="soft">Point at a dot for its facts, click to go there.</figcaption>
+      <div ref={room} class="drawing" role="img" aria-label={`${centre} with ${plural(graph.nodes.length - 1, "neighbour")} and ${plural(graph.edges.length, "fact")} between them; the list of facts shows the same`} />
+      <figcaption class="soft">Hover over a dot to see its facts. Click it to open the entity.</figcaption>
     </figure>
   );
 }

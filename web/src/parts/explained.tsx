@@ -1,4 +1,4 @@
-/** Why an answer: the training facts that support it, and short ways from head to tail. */
+/** The reasons of an answer: training facts that support it, and short paths from head to tail. */
 import type { VNode } from "preact";
 import type { PageProps } from "../app";
 import { get, type Explanation, type Fact, type Named } from "../client";
@@ -18,26 +18,26 @@ export function Explained({ run, head, relation, tail, link }: Props): VNode {
   const parameters = { run, head, relation, tail, k: 5 };
   const found = useRemote<Explanation>(JSON.stringify(parameters), (signal) => get("explain", parameters, signal));
   if (found.state === "failed") return <div class="reasons"><Failure refusal={found.refusal} retry={found.retry} /></div>;
-  if (found.state === "loading") return <div class="reasons"><Loading lines={4} what="Looking for reasons" /></div>;
+  if (found.state === "loading") return <div class="reasons"><Loading lines={4} what="Loading reasons" /></div>;
   const { supports, paths } = found.value;
   const strongest = Math.max(...supports.map((one) => Math.abs(one.strength)), 1e-9);
   return (
     <div class="reasons" role="region" aria-label="Why">
       <div>
-        <h3>Facts that speak for it</h3>
-        {supports.length === 0 && <p class="soft">No training fact stands out.</p>}
+        <h3>Supporting facts</h3>
+        {supports.length === 0 && <p class="soft">No training fact clearly supports this answer.</p>}
         <ul>
           {supports.map((one, i) => (
             <li key={i} class="support">
               <Sentence fact={one} link={link} />
-              <Meter share={Math.abs(one.strength) / strongest} text={one.strength.toPrecision(2)} title="Strength, beside the strongest" />
+              <Meter share={Math.abs(one.strength) / strongest} text={one.strength.toPrecision(2)} title="Strength of the support, relative to the strongest fact" />
             </li>
           ))}
         </ul>
       </div>
       <div>
         <h3>Paths in the graph</h3>
-        {paths.length === 0 && <p class="soft">No short path leads from one to the other.</p>}
+        {paths.length === 0 && <p class="soft">No short path connects head and tail.</p>}
         <ul>
           {paths.map((path, i) => <li key={i}><Chain start={found.value.fact.head} steps={path.steps} link={link} /></li>)}
         </ul>
@@ -54,7 +54,7 @@ function Sentence({ fact, link }: { fact: Fact; link: Props["link"] }): VNode {
   );
 }
 
-/** A path as one line; an arrow to the left is a fact that is walked backwards. */
+/** A path as one line; an arrow to the left marks a fact that is followed from tail to head. */
 function Chain({ start, steps, link }: { start: Named; steps: readonly Fact[]; link: Props["link"] }): VNode {
   let at = start.name;
   const walked = steps.map((step) => {

@@ -1,4 +1,4 @@
-/** Size against quality: what is worth its parameters on one dataset. As in the report, the line joins what nothing smaller beats. */
+/** Size and quality of the models on one dataset. As in the report, the line connects the models that no smaller model beats. */
 import type { VNode } from "preact";
 import { compact, decimals } from "../numbers";
 import { digits, ticks, useWidth } from "./axes";
@@ -6,15 +6,15 @@ import { digits, ticks, useWidth } from "./axes";
 export interface Sized { readonly name: string; readonly parameters: number; readonly mean: number; readonly sd: number | null; readonly main: boolean }
 
 const [HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [320, 50, 16, 16, 44];
-/** As in the report: one model that failed would flatten all the rest, so it is only named. */
+/** Models below this share of the best are only named, as in the report: they would flatten the plot. */
 const FLOOR = 0.8;
-/** Pixels: the height of a name, the width of one of its letters, and from its point to it. */
+/** Pixels: height of a name, width of a letter, gap between a point and its name. */
 const [LINE, LETTER, GAP] = [15, 6.8, 16];
 const STEPS = [1, 1.5, 2, 3, 5, 7];
 const MOST = 8;
 /** Sizes within this factor are marked in equal steps. */
 const NEAR = 3;
-/** Below this width only what lies on the line is named; above it the last names have a place of their own. */
+/** Narrower plots name only the models on the line; wider plots reserve a margin for names. */
 const WIDE = 600;
 
 export function Frontier({ models, measure, on }: { models: readonly Sized[]; measure: string; on: string }): VNode {
@@ -35,7 +35,7 @@ export function Frontier({ models, measure, on }: { models: readonly Sized[]; me
   const best = frontier(shown);
   const steps = best.map((one, i) => `${i ? `H${x(one.parameters).toFixed(1)}V` : `M${x(one.parameters).toFixed(1)} `}${y(one.mean).toFixed(1)}`).join("");
   const names = beside((width > WIDE ? shown : best).map((one) => ({ name: one.name, x: x(one.parameters), y: y(one.mean) })), width - RIGHT);
-  const words = `${measure} by number of parameters on ${on}. Nothing smaller is better than ${best.map((one) => `${one.name} (${compact(one.parameters)}, ${decimals(one.mean, 3)})`).join(", ")}.`;
+  const words = `${measure} by number of parameters on ${on}. No smaller model is better than ${best.map((one) => `${one.name} (${compact(one.parameters)}, ${decimals(one.mean, 3)})`).join(", ")}.`;
   return (
     <figure class="curves frontier">
       <div ref={box} class="plot">
@@ -55,11 +55,11 @@ export function Frontier({ models, measure, on }: { models: readonly Sized[]; me
         </svg>
       </div>
       <figcaption class="soft">
-        The line joins what nothing smaller beats. Open dots are ablations and controls; a dot’s line is the standard deviation over seeds, where there are several.{names.length < shown.length && " The table names the others."}
-        {failed.length > 0 && ` Off the scale: ${failed.map((one) => `${one.name} ${decimals(one.mean, 3)}`).join(", ")}.`}
+        The line connects the models that no smaller model beats. Open dots are ablations and controls. Vertical bars show the standard deviation over seeds.{names.length < shown.length && " The table lists all models."}
+        {failed.length > 0 && ` Too low to show: ${failed.map((one) => `${one.name} ${decimals(one.mean, 3)}`).join(", ")}.`}
       </figcaption>
       <details>
-        <summary>As a table</summary>
+        <summary>Show as table</summary>
         <div class="scroll" tabIndex={0} role="region" aria-label={`${measure} by size`}>
           <table>
             <thead><tr><th scope="col">Model</th><th scope="col" class="number">Parameters</th><th scope="col" class="number">{measure}</th></tr></thead>
@@ -82,7 +82,7 @@ function frontier(models: readonly Sized[]): readonly Sized[] {
 interface Dot { readonly name: string; readonly x: number; readonly y: number }
 interface Named extends Dot { readonly at: number; readonly down: number; readonly left: boolean }
 
-/** Names beside their dots. Dots whose names would meet share one column of them, with a line from each name to its dot. */
+/** Place names next to their dots. Dots with overlapping names share a column, with a line from each name to its dot. */
 function beside(dots: readonly Dot[], right: number): readonly Named[] {
   const long = (ones: readonly Dot[]): number => GAP + LETTER * Math.max(...ones.map((one) => one.name.length));
   const columns: Dot[][] = [];
@@ -102,7 +102,7 @@ function beside(dots: readonly Dot[], right: number): readonly Named[] {
   });
 }
 
-/** Round numbers in between, for a logarithmic axis. */
+/** Round numbers between low and high, for a logarithmic axis. */
 function round(low: number, high: number): number[] {
   if (high < NEAR * low) return ticks(low, high, MOST);
   const found = Array.from({ length: 14 }, (_, i) => STEPS.map((one) => one * 10 ** i)).flat().filter((size) => size >= low && size <= high);

@@ -1,10 +1,10 @@
-/** The table of a study, models × datasets; every number opens to the runs behind it. */
+/** The table of a study, models × datasets. A click on a number opens its runs. */
 import { Fragment, type VNode } from "preact";
 import { useId } from "preact/hooks";
 import { count, decimals } from "../numbers";
 import { Curves, type Point } from "./curves";
 
-/** One model on one dataset. Reports of older versions, and cells without runs, lack what may be undefined. */
+/** One model on one dataset. Optional fields are missing in reports of older versions and in cells without runs. */
 export interface Cell {
   readonly dataset: string;
   readonly row: string;
@@ -35,7 +35,7 @@ interface Ran {
 }
 interface Props {
   readonly cells: readonly Cell[];
-  /** Those on which something was run. */
+  /** The datasets with at least one run. */
   readonly datasets: readonly string[];
   readonly measure: string;
   readonly opened: { readonly row: string; readonly dataset: string } | null;
@@ -78,10 +78,10 @@ export function Outcomes({ cells, datasets, measure, opened, open }: Props): VNo
         </table>
       </div>
       <p class="soft hint">
-        Test set, mean over seeds; ± is their standard deviation, which one seed does not have.
-        Bold: the best of a dataset, and for MRR what Welch’s test cannot tell from it; few seeds tell little apart{groups.length > 1 && ", and controls and untested ablations do not compete"}.
-        {cells.some((cell) => typeof cell[`published_${measure}`] === "number") && " The second line is what the paper prints."}
-        {waiting.length > 0 && ` Not run yet: ${waiting.join(", ")}.`} Choose a number for its runs, its settings and how it was learnt.
+        Mean over seeds on the test facts; ± is the standard deviation, shown for at least two seeds.
+        Bold: the best model of a dataset, and for MRR all models that Welch’s test cannot distinguish from it (a few seeds distinguish little).{groups.length > 1 && " Controls and untested ablations are excluded from this comparison."}
+        {cells.some((cell) => typeof cell[`published_${measure}`] === "number") && " The second line is the published number."}
+        {waiting.length > 0 && ` Not run yet: ${waiting.join(", ")}.`} Click a number to see its runs, settings and learning curve.
       </p>
     </>
   );
@@ -118,11 +118,11 @@ function Behind({ cell }: { cell: Cell }): VNode {
   const named = (key: string): string => (typeof cell[key] === "number" ? decimals(cell[key] as number, 3) : "–");
   const figures: readonly (readonly [string, string])[] = [
     ...Object.entries(MEASURES).map(([key, text]) => [text, named(key)] as const),
-    ["Rank", count(cell.rank)],
+    ["Embedding rank", count(cell.rank)],
     ["Parameters", typeof cell.parameters === "number" ? count(cell.parameters) : "–"],
     ["Relation parameters", typeof cell.relation_parameters === "number" ? count(cell.relation_parameters) : "–"],
     ["Epochs", cell.recipe ? count(cell.recipe.epochs) : "–"],
-    ["Seconds an epoch", typeof cell.seconds === "number" ? cell.seconds.toPrecision(3) : "–"],
+    ["Seconds per epoch", typeof cell.seconds === "number" ? cell.seconds.toPrecision(3) : "–"],
     ["Seeds", `${cell.seeds.length} of ${cell.seeds_wanted.length}`],
   ];
   return (
@@ -130,7 +130,7 @@ function Behind({ cell }: { cell: Cell }): VNode {
       <h3>{cell.row} on {cell.dataset}</h3>
       <p><code>{cell.form}</code> <span class="soft">{cell.hits_verdict ? `MRR ${cell.verdict}; Hits@n ${cell.hits_verdict}` : cell.verdict}</span></p>
       <dl class="figures">{figures.filter(([, value]) => value !== "–").map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
-      {points.length > 0 && <Curves lines={[{ name: cell.row, colour: 0, points }]} what="MRR on valid" on={cell.dataset} />}
+      {points.length > 0 && <Curves lines={[{ name: cell.row, colour: 0, points }]} what="MRR on validation facts" on={cell.dataset} />}
       {runs.length > 0 && (
         <ul class="ran">
           {runs.map((run) => (

@@ -1,4 +1,4 @@
-/** The chosen points by name, so that the map can be read without seeing it. */
+/** The selected points as a list of names, which also makes the map usable with a screen reader. */
 import type { VNode } from "preact";
 import type { PageProps } from "../app";
 import type { MapView } from "../client";
@@ -17,10 +17,10 @@ interface Props {
 
 export function PointsList({ map, chosen, by, link, close }: Props): VNode {
   return (
-    <section class="points" aria-label="Chosen entities">
+    <section class="points" aria-label="Selected entities">
       <h2>
-        {chosen.length === 0 ? "None found" : plural(chosen.length, "entity", "entities")}
-        <button type="button" class="quiet" aria-label="Clear the choice" onClick={close}>×</button>
+        {chosen.length === 0 ? "No matches" : plural(chosen.length, "entity", "entities")}
+        <button type="button" class="quiet" aria-label="Clear selection" onClick={close}>×</button>
       </h2>
       <ul>
         {chosen.slice(0, LISTED).map((i) => (

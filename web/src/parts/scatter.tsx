@@ -1,4 +1,4 @@
-/** The canvas of the map: keeps the drawing in step with the address. */
+/** The canvas of the map. It follows the state in the address. */
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { MapView } from "../client";
@@ -65,11 +65,11 @@ export function Points(props: Props): VNode {
   }, [map, view, focus, restored]);
   useLayoutEffect(() => { if (scatter.current) scatter.current.lasso = lasso; }, [lasso]);
 
-  if (failed) return <p class="notice">This browser has no WebGL 2: the map cannot be drawn.</p>;
+  if (failed) return <p class="notice">The map needs WebGL 2, which this browser does not support.</p>;
   const named = pointed && map.labels[pointed.point];
   return (
     <div class={`plane ${lasso ? "encircling" : ""} ${pointed ? "pointing" : ""}`}>
-      <canvas key={restored} ref={canvas} tabIndex={0} role="img" aria-label={`${plural(map.count, "entity", "entities")} placed by ${map.method.toUpperCase()}. Arrow keys move, plus and minus zoom; the search beside lists names.`} />
+      <canvas key={restored} ref={canvas} tabIndex={0} role="img" aria-label={`${plural(map.count, "entity", "entities")} placed by ${map.method.toUpperCase()}. Arrow keys move, plus and minus zoom. Use the search field to list entities by name.`} />
       <svg aria-hidden="true"><polygon ref={trace} />{names.map((one) => <text key={one.text} x={one.x} y={one.y + 4}>{one.text}</text>)}</svg>
       {pointed && named && (
         <div class="tip" style={{ left: `${pointed.at[0]}px`, top: `${pointed.at[1]}px` }}>

@@ -1,10 +1,10 @@
-/** What the fields search in. */
+/** Searches for entities and relations for the input fields. */
 import { get, type Entity, type Relation } from "../client";
 import { alike, count, plural } from "../numbers";
 import type { Suggestion } from "./combobox";
 
 const SHOWN = 8;
-/** Letters of a search that the service reads; what is longer, such as a label that is a paragraph, begins so. */
+/** The longest search text that the service accepts; longer labels are searched by their beginning. */
 const READ = 200;
 
 export async function findEntities(run: string, text: string, signal: AbortSignal): Promise<readonly Suggestion[]> {

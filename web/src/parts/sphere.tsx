@@ -1,4 +1,4 @@
-/** One sphere: its canvas, kept in step with the scene, the camera, the theme and the clock. */
+/** The canvas of one sphere. It follows the scene, the camera, the theme and the time. */
 import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { colour } from "../draw/colours";

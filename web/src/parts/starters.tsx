@@ -1,4 +1,4 @@
-/** Questions from the graph itself, answered already: one click opens them. */
+/** Example questions from the graph with their answers; a click opens one. */
 import type { VNode } from "preact";
 import { useEffect } from "preact/hooks";
 import type { PageProps } from "../app";
@@ -35,11 +35,11 @@ export function Starters({ run, link, query, given, wanted, learn }: Props): VNo
     learn(Object.fromEntries(found.value.flatMap(({ question }) => SIDES.flatMap((side) => (question[side] ? [[question[side].name, question[side].label]] : [])))));
   }, [found.value]);
   if (found.state === "failed") return <Failure refusal={found.refusal} retry={found.retry} />;
-  if (found.state === "loading") return <Loading lines={6} what="Finding questions" />;
-  if (found.value.length === 0) return <p class="soft">Fill in one more field: the empty one is what you ask for.</p>;
+  if (found.state === "loading") return <Loading lines={6} what="Loading example questions" />;
+  if (found.value.length === 0) return <p class="soft">Fill in one more field. The model finds the empty one.</p>;
   return (
     <section aria-label="Example questions">
-      <h2>{only ? "Fill in one more field, or start with one of these" : "Fill in any two fields, or start with one of these"}</h2>
+      <h2>{only ? "Fill in one more field, or open an example" : "Fill in two fields to find the third, or open an example"}</h2>
       <ul class="starters">
         {found.value.map(({ question, answered }) => (
           <li key={JSON.stringify(question)}>
@@ -64,7 +64,7 @@ export function Starters({ run, link, query, given, wanted, learn }: Props): VNo
   );
 }
 
-/** The first answer and those not far behind: the model's scores are logits, two less is about a seventh as likely. */
+/** The first answer and others of similar score. Scores are logits: a score lower by 2 is about a seventh as likely. */
 function plausible({ answers }: Answered): readonly Answer[] {
   const best = answers[0];
   return answers.filter((one) => one === best || (one.known || one.probability === null ? one.score > (best?.score ?? 0) - 2 : one.probability > 0.25));
@@ -75,7 +75,7 @@ function Part({ side, of }: { side: Side; of: Named | null }): VNode {
   return side === "relation" ? <span class="relation">{words(of.label)}</span> : <b><Label text={of.label} /></b>;
 }
 
-/** Questions about well-known entities, one per relation, those first that the model answers best. */
+/** Questions about entities with many facts, one per relation, ordered by how well the model answers the relation. */
 async function start(run: string, side: Side | null, only: Named | null, signal: AbortSignal): Promise<readonly Started[]> {
   const relations = (await get<{ relations: readonly Relation[] }>("relations", { run, limit: 200 }, signal)).relations;
   const quality = new Map(relations.map((one) => [one.name, one.ranks]));

@@ -1,4 +1,4 @@
-/** Waiting, failing and finding nothing, each looking the same everywhere. */
+/** Loading, failed and empty states, with the same look on every page. */
 import type { ComponentChildren, VNode } from "preact";
 import type { Refused } from "../client";
 
@@ -10,15 +10,15 @@ export function Loading({ lines = 3, what = "Loading" }: { lines?: number; what?
   );
 }
 
-/** The way out as readers of the page need it: what tells programs to send a request tells them to type, or to reload. */
-function wayOut({ status, hint }: Refused): string {
-  if (status === 401) return "Reload the page: it asks for the token.";
-  if (/GET \/v1\/(entities|relations)/.test(hint)) return "Type a part of the name into the field above: what is called so is suggested.";
-  return hint.includes("GET /v1/") ? "Reload the page: the service was started anew, with others." : hint;
+/** The hint for readers of the page: hints for programs (“GET /v1/…”) become “type” or “reload”. */
+function pageHint({ status, hint }: Refused): string {
+  if (status === 401) return "Reload the page and enter the token.";
+  if (/GET \/v1\/(entities|relations)/.test(hint)) return "Type a few letters to see matching names.";
+  return hint.includes("GET /v1/") ? "Reload the page: the service was restarted with other runs or studies." : hint;
 }
 
 export function Failure({ refusal, retry }: { refusal: Refused; retry?: () => void }): VNode {
-  const hint = wayOut(refusal);
+  const hint = pageHint(refusal);
   const passing = refusal.status === 0 || refusal.status === 429 || refusal.status >= 500;
   return (
     <div class="notice failure" role="alert">

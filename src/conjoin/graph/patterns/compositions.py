@@ -1,9 +1,9 @@
-"""Which relation follows from a path of two others: r1(x, y) and r2(y, z) give r3(x, z).
+"""Find compositions: rules r1(x, y) and r2(y, z) → r3(x, z).
 
-A path may run against a relation: in `first` and `second` the number r + n_relations stands for r read backwards.
-Everything is counted exactly, and distinct pairs (x, z) are counted, not paths. The closed paths come from the
-triangles of the graph, of which there are few; how many pairs a path leads to at all is then computed only for the
-rules that can still reach the confidence asked for.
+A path may follow a relation from tail to head: in `first` and `second` the number r + n_relations means r read
+backwards. Counts are exact, and they count distinct pairs (x, z), not paths. The closed paths come from the triangles
+of the graph, which are few. The number of all pairs that a path connects is computed only for rules that can still
+reach the required confidence.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from conjoin.graph.patterns.detect import Reals, all_links, join, scipy_sparse
 AT_ONCE = 4_000_000
 """Paths held in memory at a time."""
 COLUMNS = 4_096
-"""Pairs of relations whose bounds are computed at a time."""
+"""Pairs of relations whose bounds are computed together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Compositions:
-    """Rules first ∘ second → third, one per entry, by falling support.
+    """Rules first ∘ second → third, one per entry, in order of decreasing support. Self-loops are ignored.
 
-    `support`: pairs (x, z), x ≠ z, that the path connects and `third` holds. `reached`: pairs that the path connects.
-    `held`: pairs of `third`. Self-loops take no part anywhere.
+    support  pairs (x, z), x ≠ z, that the path connects and that are facts of `third`
+    reached  pairs that the path connects
+    held     pairs of `third`
     """
 
     first: Ids
@@ -44,7 +45,7 @@ class Compositions:
 
     @property
     def confidence(self) -> Reals:
-        """The share of connected pairs that `third` holds."""
+        """The share of the connected pairs that are facts of `third`."""
         return self.support / np.maximum(self.reached, 1)
 
     @property
@@ -59,15 +60,15 @@ def find_compositions(graph: Graph, *, confidence: float, support: int) -> Compo
     first, second, third, met = _closed(links, graph.n_entities, graph.n_relations)
     enough = met >= max(support, 1)
     first, second, third, met = first[enough], second[enough], third[enough], met[enough]
-    # x → y → z and the same path from z back to x connect equally many pairs: one of the two is computed.
+    # x → y → z and the same path from z back to x connect equally many pairs, so one computation serves both.
     width, turn = 2 * graph.n_relations, graph.n_relations
     there, back = first * width + second, (second + turn) % max(width, 1) * width + (first + turn) % max(width, 1)
     pairs, place = np.unique(np.minimum(there, back), return_inverse=True)
     reached = _reached(links, pairs, _best(met, place, len(pairs)) / confidence, graph)[place]
-    kept = np.flatnonzero((reached > 0) & (met >= confidence * reached))
-    kept = kept[np.lexsort((third[kept], second[kept], first[kept], -met[kept]))]
+    rules = np.flatnonzero((reached > 0) & (met >= confidence * reached))
+    rules = rules[np.lexsort((third[rules], second[rules], first[rules], -met[rules]))]
     held = np.bincount(links[:, 1], minlength=graph.n_relations)
-    return Compositions(first[kept], second[kept], third[kept], met[kept], reached[kept], held[third[kept]])
+    return Compositions(first[rules], second[rules], third[rules], met[rules], reached[rules], held[third[rules]])
 
 
 def _best(met: Ids, place: Ids, n: int) -> Ids:
@@ -77,13 +78,13 @@ def _best(met: Ids, place: Ids, n: int) -> Ids:
 
 
 def _closed(links: Ids, n: int, n_relations: int) -> tuple[Ids, Ids, Ids, Ids]:
-    """first, second, third and the number of distinct pairs, over all triples of relations that close a path."""
+    """All triples of relations that close a path: first, second, third, and the number of distinct pairs of each."""
     both = np.concatenate([links, np.stack([links[:, 2], links[:, 1] + n_relations, links[:, 0]], axis=1)])
     key = both[:, 0] * n + both[:, 2]
     order = np.lexsort((both[:, 1], key))
     relation = both[order, 1]
     pair, begin, count = np.unique(key[order], return_index=True, return_counts=True)
-    # Backward readings come last among the relations of a pair: the first `forward` of them are facts of `third`.
+    # Reversed relations come last among the relations of a pair: the first `forward` of them are facts of `third`.
     forward = np.bincount(np.searchsorted(pair, links[:, 0] * n + links[:, 2]), minlength=len(pair))
     width = 2 * n_relations
     codes, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
@@ -107,7 +108,7 @@ def _closed(links: Ids, n: int, n_relations: int) -> tuple[Ids, Ids, Ids, Ids]:
 
 
 def _once(values: Ids) -> Ids:
-    """The distinct values in order. By sorting: far faster here than the hash table of np.unique."""
+    """The distinct values in order, by sorting, which is far faster here than the hash table of np.unique."""
     ordered = np.sort(values)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
@@ -120,7 +121,7 @@ def _counted(values: Ids) -> tuple[Ids, Ids]:
 
 
 def _paths(pair: Ids, n: int, *, count: Ids, forward: Ids) -> Iterator[tuple[Ids, Ids, Ids]]:
-    """Paths x → y → z beside a link x → z, as places in `pair`: all of one (x, z) together, a bounded number."""
+    """Paths x → y → z next to a link x → z, as indices into `pair`, in blocks; all paths of one (x, z) are together."""
     corner = _triangles(pair, n)
     side = {(x, y): np.searchsorted(pair, corner[x] * n + corner[y]) for x, y in permutations(range(3), 2)}
     ways = list(permutations(range(3)))
@@ -141,16 +142,16 @@ def _paths(pair: Ids, n: int, *, count: Ids, forward: Ids) -> Iterator[tuple[Ids
 
 
 def _triangles(pair: Ids, n: int) -> tuple[Ids, Ids, Ids]:
-    """Three entities each, linked two by two in any direction, every triangle once.
+    """All triangles: three entities of which every two are linked in some direction, each triangle once.
 
-    Each link points to its end of higher degree, so that no entity has many outgoing ones.
+    Each link points to its end of higher degree, so that no entity has many outgoing links.
     """
     x, z = np.divmod(pair, n)
     degree = np.bincount(x, minlength=n)
     outward = (degree[x] < degree[z]) | ((degree[x] == degree[z]) & (x < z))
     source, target = x[outward], z[outward]
     known = pair[outward]
-    found: list[tuple[Ids, Ids, Ids]] = []
+    triangles: list[tuple[Ids, Ids, Ids]] = []
     out = np.bincount(source, minlength=n)
     ahead = np.cumsum(out[target])
     start = 0
@@ -160,21 +161,21 @@ def _triangles(pair: Ids, n: int) -> tuple[Ids, Ids, Ids]:
         edge, onward = join(target[start:stop], source)
         u, w = source[start:stop][edge], target[onward]
         wanted = u * n + w
-        place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        closed = known[place] == wanted
-        found.append((u[closed], target[start:stop][edge[closed]], w[closed]))
+        index = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        closed = known[index] == wanted
+        triangles.append((u[closed], target[start:stop][edge[closed]], w[closed]))
         start = stop
-    if not found:
+    if not triangles:
         none = np.zeros(0, dtype=np.int64)
         return none, none, none
-    low, middle, high = (np.concatenate(part) for part in zip(*found, strict=True))
+    low, middle, high = (np.concatenate(part) for part in zip(*triangles, strict=True))
     return low, middle, high
 
 
 def _reached(links: Ids, pairs: Ids, most: Reals, graph: Graph) -> Ids:
-    """How many pairs x ≠ z each path of two relations connects; 0 where that is certainly more than `most`.
+    """The number of pairs x ≠ z that each path of two relations connects; 0 if it certainly exceeds `most`.
 
-    One entity y in the middle alone connects (ways in) × (ways out) different pairs, which settles most paths.
+    A single entity y in the middle connects (ways in) × (ways out) different pairs. This bound settles most paths.
     """
     sparse = scipy_sparse()
     n, r = graph.n_entities, graph.n_relations
@@ -186,7 +187,7 @@ def _reached(links: Ids, pairs: Ids, most: Reals, graph: Graph) -> Ids:
     for start in range(0, len(pairs), COLUMNS):
         part = slice(start, start + COLUMNS)
         ways_in, ways_out = leaving[:, back[part]], leaving[:, second[part]]
-        # y may connect an x to itself, at most once for each x: that does not count.
+        # y may connect an x to itself, at most once for each x; these pairs are subtracted.
         product = ways_in.multiply(ways_out) - ways_in.minimum(ways_out)
         least[part] = product.max(axis=0).toarray().ravel()
     reached = np.zeros(len(pairs), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What a graph's relations are like: cardinality, symmetry, inverses, and what these give away about the test set."""
+"""Detect cardinality, symmetric relations and inverse pairs, and the leakage into the test split that they cause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIRROR_SUPPORT = 2
 
 @dataclass(frozen=True, eq=False)
 class Cardinality:
-    """Per relation, measured in train: the two means and the place in CARDINALITIES (-1: no training triple)."""
+    """Per relation, measured in train: the two means, and the index into CARDINALITIES (-1: no training triple)."""
 
     tails_per_head: Reals
     heads_per_tail: Reals
@@ -31,10 +31,10 @@ class Cardinality:
 
 @dataclass(frozen=True, eq=False)
 class Mirrors:
-    """Pairs of relations that are each other's reverse, `relation <= other`; a symmetric relation mirrors itself.
+    """Pairs of relations that are inverses of each other, `relation <= other`; a symmetric relation is its own inverse.
 
-    `support` counts the pairs (h, t) of `relation` whose reverse (t, h) is in `other`, self-loops left out;
-    `confidence` is the smaller of the two shares: support among the pairs of `relation`, and among those of `other`.
+    `support` counts the pairs (h, t) of `relation` whose reverse (t, h) is in `other`, without self-loops.
+    `confidence` is support divided by the number of pairs of `relation`, or of `other`, whichever share is smaller.
     """
 
     relation: Ids
@@ -46,14 +46,14 @@ class Mirrors:
         return len(self.relation)
 
     def between_two(self) -> Mirrors:
-        """Without those of a relation with itself."""
+        """The pairs of two different relations."""
         two = self.relation != self.other
         return Mirrors(self.relation[two], self.other[two], self.support[two], self.confidence[two])
 
 
 @dataclass(frozen=True, eq=False)
 class Leaks:
-    """Per test triple (h, r, t): which kind of link between h and t does train contain?"""
+    """Per test triple (h, r, t): does train contain a link of this kind between h and t? Booleans (n_test,)."""
 
     reverse: Flags
     parallel: Flags
@@ -87,7 +87,7 @@ def all_links(graph: Graph) -> Ids:
 
 
 def cardinality(graph: Graph) -> Cardinality:
-    """The usual rule: a side is 'n' when it has, on average, at least 1.5 distinct partners in train."""
+    """The usual rule: a side is 'n' if it has on average at least 1.5 distinct partners in train."""
     train, n = distinct(graph.train), graph.n_relations
     triples = np.bincount(train[:, 1], minlength=n).astype(np.float64)
     with np.errstate(invalid="ignore"):
@@ -98,16 +98,16 @@ def cardinality(graph: Graph) -> Cardinality:
 
 
 def find_mirrors(graph: Graph, *, confidence: float = MIRROR_CONFIDENCE, support: int = MIRROR_SUPPORT) -> Mirrors:
-    """Symmetric relations and pairs of inverses among all triples of the graph, whichever split holds them.
+    """Symmetric relations and inverse pairs, over the triples of all splits.
 
-    Train alone would hide them: where a tenth of the triples is held out, a perfect inverse is confirmed for at most
-    nine tenths of the training pairs.
+    Train alone would underestimate them: with a tenth of the triples held out, a perfect inverse is confirmed for at
+    most nine tenths of the training pairs.
     """
     return _matches(graph, 2, 0, confidence=confidence, support=support)
 
 
 def find_copies(graph: Graph, *, confidence: float = MIRROR_CONFIDENCE, support: int = MIRROR_SUPPORT) -> Mirrors:
-    """Pairs of different relations that hold the same pairs (h, t), among all triples of the graph."""
+    """Pairs of different relations that contain the same pairs (h, t), over the triples of all splits."""
     return _matches(graph, 0, 2, confidence=confidence, support=support).between_two()
 
 
@@ -115,7 +115,7 @@ def _matches(graph: Graph, head: int, tail: int, *, confidence: float, support: 
     """Pairs of relations such that (h, t) of one is (column `head`, column `tail`) of the other."""
     everything = all_links(graph)
     size = np.bincount(everything[:, 1], minlength=graph.n_relations)
-    # A relation with too few pairs cannot reach the support; without it the join below stays small.
+    # A relation with too few pairs cannot reach the support; leaving it out keeps the join below small.
     everything = everything[size[everything[:, 1]] >= support]
     pairs = everything[:, 0] * graph.n_entities + everything[:, 2]
     turned = everything[:, head] * graph.n_entities + everything[:, tail]
@@ -125,18 +125,18 @@ def _matches(graph: Graph, head: int, tail: int, *, confidence: float, support: 
     both, met = np.unique(first[once] * graph.n_relations + second[once], return_counts=True)
     relation, other = np.divmod(both, max(graph.n_relations, 1))
     share = met / np.maximum(size[relation], size[other])
-    kept = (share >= confidence) & (met >= support)
-    return Mirrors(relation[kept], other[kept], met[kept].astype(np.int64), share[kept])
+    enough = (share >= confidence) & (met >= support)
+    return Mirrors(relation[enough], other[enough], met[enough].astype(np.int64), share[enough])
 
 
 def find_leaks(graph: Graph, mirrors: Mirrors) -> Leaks:
-    """What train gives away about each test triple, shape (n_test,) each."""
+    """The links in train that give away a test triple; booleans (n_test,) for each kind."""
     train, test, n = graph.train, graph.test, graph.n_entities
     pairs = train[:, 0] * n + train[:, 2]
     reverse = np.isin(test[:, 2] * n + test[:, 0], pairs)
     parallel = np.isin(test[:, 0] * n + test[:, 2], pairs)
     same = mirrors.relation == mirrors.other
-    found = []
+    leaked = []
     for relation, other in (
         (mirrors.relation[same], mirrors.other[same]),
         (
@@ -144,23 +144,23 @@ def find_leaks(graph: Graph, mirrors: Mirrors) -> Leaks:
             np.concatenate([mirrors.other[~same], mirrors.relation[~same]]),
         ),
     ):
-        question, pair = join(test[:, 1], relation)
-        wanted = np.stack([test[question, 2], other[pair], test[question, 0]], axis=1)
+        query, pair = join(test[:, 1], relation)
+        wanted = np.stack([test[query, 2], other[pair], test[query, 0]], axis=1)
         known, asked = codes(train, wanted)
         hit = np.zeros(len(test), dtype=bool)
-        hit[question[np.isin(asked, known)]] = True
-        found.append(hit)
-    return Leaks(reverse, parallel, symmetric=found[0], inverse=found[1])
+        hit[query[np.isin(asked, known)]] = True
+        leaked.append(hit)
+    return Leaks(reverse, parallel, symmetric=leaked[0], inverse=leaked[1])
 
 
 def _distinct_ends(end: Ids, relation: Ids, n_relations: int) -> Ids:
-    """How many different entities stand at one end of each relation."""
+    """The number of different entities at one end of each relation, shape (n_relations,)."""
     seen = np.unique(end * n_relations + relation)
     return np.bincount(seen % max(n_relations, 1), minlength=n_relations)
 
 
 def scipy_sparse() -> Any:
-    """The part of an optional package that some patterns are found with."""
+    """The module scipy.sparse; NotInstalled if scipy is missing."""
     try:
         import scipy.sparse
         import scipy.sparse.csgraph

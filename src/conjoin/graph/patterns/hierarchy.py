@@ -1,15 +1,15 @@
-"""How much a relation looks like a tree.
+"""Measure how similar a relation is to a forest of trees.
 
-A relation is a forest, with roots, children and one parent each, exactly when it has no cycle and no child has two
-parents: two of the four conditions by which Krackhardt tells a hierarchy (the other two, one component and common
-superiors, a single tree of a forest has by itself). Both are measured, as shares of 1:
+A relation is a forest exactly if it has no cycle and no child has two parents. These are two of Krackhardt's four
+conditions for a hierarchy; a single tree meets the other two (one component, common superiors) by definition. Both are
+measured as shares of 1:
 
     order    pairs (h, t) that lie on no cycle of the relation, among all its pairs
     parents  children among all pairs: one over the mean number of parents
 
-Parents may stand at the head (has_part) or at the tail (part_of): the side that gives a child fewer parents is taken.
-tree-likeness = order × parents; it is 1 exactly for forests. A relation of depth 1, stars without a second level, is no
-hierarchy however well it is ordered. Self-loops take no part.
+Parents may be the heads (has_part) or the tails (part_of): the side that gives a child fewer parents is chosen.
+tree-likeness = order × parents; it is 1 exactly for forests. A relation of depth 1 (stars without a second level) is
+not a hierarchy, whatever its order. Self-loops are ignored.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from conjoin.graph.graph import Graph, Ids
 from conjoin.graph.patterns.detect import Flags, Reals, all_links, scipy_sparse
 
 DEEPEST = 64
-"""Longer chains are not followed: a depth of 64 means at least that."""
+"""Longer chains are not followed: a depth of 64 means 64 or more."""
 
 
 @dataclass(frozen=True, eq=False)
 class Hierarchy:
-    """Per relation; 0 where it has no pair. `upward`: the parent stands at the tail."""
+    """Per relation; 0 if it has no pair. `upward`: the parent is the tail."""
 
     order: Reals
     parents: Reals
@@ -49,8 +49,8 @@ def measure_hierarchy(graph: Graph) -> Hierarchy:
     heads, tails = (np.unique(relation * n + links[:, end]) // max(n, 1) for end in (0, 2))
     n_heads, n_tails = (np.bincount(ends, minlength=r) for ends in (heads, tails))
     upward = n_heads > n_tails
-    place, source, target = _places(links, n)
-    component = _components(source, target, len(place))
+    nodes, source, target = _nodes(links, n)
+    component = _components(source, target, len(nodes))
     across = component[source] != component[target]
     with np.errstate(invalid="ignore"):
         order = np.nan_to_num(np.bincount(relation, weights=across, minlength=r) / size)
@@ -59,23 +59,23 @@ def measure_hierarchy(graph: Graph) -> Hierarchy:
     return Hierarchy(order, parents, depth, upward)
 
 
-def _places(links: Ids, n: int) -> tuple[Ids, Ids, Ids]:
-    """An entity has one place in each relation it takes part in: the places, and the ends of every link as places."""
+def _nodes(links: Ids, n: int) -> tuple[Ids, Ids, Ids]:
+    """The distinct (relation, entity) pairs as nodes, and source and target of every link as indices of nodes."""
     ends = np.concatenate([links[:, 1] * n + links[:, 0], links[:, 1] * n + links[:, 2]])
-    place, index = np.unique(ends, return_inverse=True)
-    return place, index[: len(links)], index[len(links) :]
+    nodes, index = np.unique(ends, return_inverse=True)
+    return nodes, index[: len(links)], index[len(links) :]
 
 
 def _components(source: Ids, target: Ids, n: int) -> Ids:
-    """The strongly connected component of every place: two places on one cycle have the same."""
+    """The strongly connected component of every node (n,): two nodes on one cycle have the same."""
     sparse = scipy_sparse()
     matrix = sparse.csr_matrix((np.ones(len(source), dtype=np.int8), (source, target)), shape=(n, n))
-    found = sparse.csgraph.connected_components(matrix, directed=True, connection="strong")[1]
-    return np.asarray(found, dtype=np.int64)
+    component = sparse.csgraph.connected_components(matrix, directed=True, connection="strong")[1]
+    return np.asarray(component, dtype=np.int64)
 
 
 def _depth(source: Ids, target: Ids, relation: Ids, n_relations: int) -> Ids:
-    """Links of the longest chain in each relation: how often the links without a predecessor can be peeled off."""
+    """The length of the longest chain in each relation: how often links without a predecessor can be removed."""
     depth = np.zeros(n_relations, dtype=np.int64)
     for _ in range(DEEPEST):
         if not len(source):

@@ -1,13 +1,13 @@
-"""The patterns of every relation, each with support and confidence: what `conjoin patterns` shows.
+"""The patterns of every relation with support and confidence, as `conjoin patterns` shows them.
 
-All triples of the graph are counted, whichever split holds them; a self-loop is no evidence for or against anything.
+Triples of all splits are counted; self-loops are ignored.
 
-    symmetric      (h, t) with (t, h) too. Confidence: among all pairs.
-    antisymmetric  (h, t) without (t, h). Confidence: among the pairs that could have been reversed, where t is the head
-                   of some pair and h the tail of some pair. Heads and tails that never mix are no evidence.
+    symmetric      (h, t) with (t, h) too. Confidence: the share of all pairs.
+    antisymmetric  (h, t) without (t, h). Confidence: the share of the pairs that could occur reversed, i.e. t is the
+                   head of some pair and h the tail of some pair. Other pairs are not evidence.
     inverse        (h, t) whose (t, h) is in another relation. Confidence: the smaller share of the two relations.
-    composition    (x, z) joined by a path of two relations. Confidence: among all (x, z) that the path joins. A
-                   relation counts as composed where such a path also joins half of its own pairs (coverage).
+    composition    (x, z) connected by a path of two relations. Confidence: the share of all (x, z) that the path
+                   connects. A relation counts as composed if such a path also connects half of its pairs (coverage).
     hierarchy      pairs; confidence is the tree-likeness of hierarchy.py, and the depth is at least 2.
 """
 
@@ -42,9 +42,9 @@ BACKWARDS = "⁻¹"
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """When a pattern counts as found.
+    """The thresholds for reporting a pattern.
 
-    Compositions need less confidence: a path that holds in the world also leads to facts that the graph lacks.
+    Compositions need less confidence: a rule that is true in the world also connects pairs that the graph lacks.
     """
 
     confidence: float = 0.8
@@ -56,9 +56,9 @@ class Thresholds:
     def __post_init__(self) -> None:
         for name in ("confidence", "composition", "coverage"):
             if not 0 < getattr(self, name) <= 1:
-                raise UsageError(f"{name} = {getattr(self, name)}: a share lies above 0 and is at most 1")
+                raise UsageError(f"{name} must be above 0 and at most 1, got {getattr(self, name)}.")
         if self.support < 1:
-            raise UsageError(f"support = {self.support}: at least one pair must support a pattern")
+            raise UsageError(f"support must be at least 1, got {self.support}.")
 
 
 USUAL = Thresholds()
@@ -66,7 +66,7 @@ USUAL = Thresholds()
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Per relation: how many pairs support a pattern, and what share that is."""
+    """Per relation: the number of pairs that support a pattern, and their share."""
 
     support: Ids
     confidence: Reals
@@ -74,7 +74,7 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class PatternReport:
-    """What the relations of a graph are like. Arrays have one entry per relation."""
+    """The patterns of the relations of a graph. Arrays have one entry per relation."""
 
     graph: Graph
     thresholds: Thresholds
@@ -89,28 +89,29 @@ class PatternReport:
 
     @cached_property
     def has(self) -> dict[str, Flags]:
-        """Which relations show a pattern; a relation may show several."""
-        asked, n = self.thresholds, self.graph.n_relations
+        """Which relations have each pattern, booleans (n_relations,); a relation may have several."""
+        thresholds, n = self.thresholds, self.graph.n_relations
         likely = {
-            name: (evidence.confidence >= asked.confidence) & (evidence.support >= asked.support)
+            name: (evidence.confidence >= thresholds.confidence) & (evidence.support >= thresholds.support)
             for name, evidence in (("symmetric", self.symmetric), ("antisymmetric", self.antisymmetric))
         }
-        ordered = (self.hierarchy.likeness >= asked.confidence) & (self.pairs >= asked.support)
+        ordered = (self.hierarchy.likeness >= thresholds.confidence) & (self.pairs >= thresholds.support)
         return {
             **likely,
             "inverse": _marked(n, self.inverses.relation, self.inverses.other),
-            "composition": _marked(n, self.compositions.third[self.compositions.coverage >= asked.coverage]),
-            "hierarchy": ordered & (self.hierarchy.depth >= asked.depth),
+            "composition": _marked(n, self.compositions.third[self.compositions.coverage >= thresholds.coverage]),
+            "hierarchy": ordered & (self.hierarchy.depth >= thresholds.depth),
         }
 
     @cached_property
     def plain(self) -> Flags:
-        """Relations that show no pattern."""
+        """Which relations have none of the patterns, booleans (n_relations,)."""
         plain: Flags = ~np.any([self.has[name] for name in PATTERNS], axis=0)
         return plain
 
     def groups(self, relations: Ids) -> dict[str, Flags]:
-        """For questions with these relations: which belong to a pattern. Groups overlap; empty ones are left out."""
+        """For queries with the relations (n,): which belong to each pattern, booleans (n,). Groups may overlap; empty
+        ones are left out."""
         flags = {**self.has, NONE: self.plain}
         return {name: flag[relations] for name, flag in flags.items() if flag[relations].any()}
 
@@ -118,7 +119,7 @@ class PatternReport:
         return [name for name in PATTERNS if self.has[name][relation]]
 
     def label(self, relation: int) -> str:
-        """A relation's label, marked where it is read backwards."""
+        """A relation's label, with ⁻¹ if it is read backwards."""
         n = self.graph.n_relations
         return self.graph.relations.label(relation % n) + (BACKWARDS if relation >= n else "")
 
@@ -130,10 +131,11 @@ class PatternReport:
         def read(relation: int) -> dict[str, Any]:
             return {"relation": names[relation % n], "backwards": relation >= n}
 
-        def listed(found: Mirrors) -> list[dict[str, Any]]:
+        def listed(mirrors: Mirrors) -> list[dict[str, Any]]:
+            rows = zip(mirrors.relation, mirrors.other, mirrors.support, mirrors.confidence, strict=True)
             return [
                 {"relation": names[r], "other": names[o], "support": int(s), "confidence": float(c)}
-                for r, o, s, c in zip(found.relation, found.other, found.support, found.confidence, strict=True)
+                for r, o, s, c in rows
             ]
 
         return {
@@ -204,11 +206,11 @@ def find_patterns(graph: Graph, thresholds: Thresholds = USUAL) -> PatternReport
 
 
 def _reversals(graph: Graph, links: Ids, pairs: Ids) -> tuple[Evidence, Evidence]:
-    """Pairs that occur reversed, and pairs that do not though they could."""
+    """Evidence from pairs that occur reversed, and from pairs that do not although they could."""
     n, r = graph.n_entities, graph.n_relations
-    place = links[:, 1] * n
-    reversed_too = _among(place + links[:, 2], place + links[:, 0])
-    possible = np.isin(place + links[:, 2], place + links[:, 0]) & np.isin(place + links[:, 0], place + links[:, 2])
+    offset = links[:, 1] * n
+    reversed_too = _among(offset + links[:, 2], offset + links[:, 0])
+    possible = np.isin(offset + links[:, 2], offset + links[:, 0]) & np.isin(offset + links[:, 0], offset + links[:, 2])
 
     def count(chosen: Flags) -> Ids:
         return np.bincount(links[chosen, 1], minlength=r)
@@ -220,10 +222,10 @@ def _reversals(graph: Graph, links: Ids, pairs: Ids) -> tuple[Evidence, Evidence
 
 def _among(heads: Ids, tails: Ids) -> Flags:
     """Is (t, r, h) a link, for each link (h, r, t)? `heads` holds r·n + t and `tails` r·n + h."""
-    # Two numbers below n² · relations could overflow together: places are renumbered before they are joined.
-    places, index = np.unique(np.concatenate([heads, tails]), return_inverse=True)
+    # A product of two such numbers could overflow, so they are renumbered first.
+    distinct, index = np.unique(np.concatenate([heads, tails]), return_inverse=True)
     t, h = index[: len(heads)], index[len(heads) :]
-    return np.isin(t * len(places) + h, h * len(places) + t)
+    return np.isin(t * len(distinct) + h, h * len(distinct) + t)
 
 
 def _marked(n: int, *relations: Ids) -> Flags:

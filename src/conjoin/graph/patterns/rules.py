@@ -1,8 +1,8 @@
-"""What follows from planted patterns: the yardstick for what a miner finds.
+"""The rules that follow from planted patterns, to check the rules that `find_patterns` finds.
 
-A rule follows from Horn rules when it can be derived from its own body: for r1 ∘ r2 → r3 the facts r1(x, y) and
-r2(y, z) are written down, the planted rules are applied until nothing new comes, and r3(x, z) must be there. In a graph
-of a group a rule holds exactly when the elements multiply so.
+A rule follows from Horn rules if its head can be derived from its body: for r1 ∘ r2 → r3, start with the facts r1(x, y)
+and r2(y, z) and apply the planted rules until no new fact appears; then r3(x, z) must be among the facts. In a graph of
+a group, a rule holds exactly if the product of the elements agrees.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ X, Y, Z = 0, 1, 2
 
 @dataclass(frozen=True, order=True)
 class Rule:
-    """A pattern and its relations; in the first two of a composition a relation may be read backwards (`back`)."""
+    """A pattern and its relations; the first two of a composition may be read backwards (`back`)."""
 
     pattern: str
     relations: tuple[str, ...]
@@ -38,7 +38,7 @@ def back(relation: str) -> str:
 
 
 class RuleSet:
-    """What holds in a graph: planted rules, and what follows from them."""
+    """The planted rules of a graph, and all rules that follow from them."""
 
     def follows(self, rule: Rule) -> bool:
         raise NotImplementedError
@@ -99,7 +99,7 @@ class HornRules(RuleSet):
 
 @dataclass(frozen=True)
 class GroupRules(RuleSet):
-    """Relations that multiply by an element; elements are numbers below 2 · turns: x + turns · y stands for rˣ sʸ."""
+    """Relations that multiply by a group element; the number x + turns · y, below 2 · turns, stands for rˣ sʸ."""
 
     turns: int
     dihedral: bool
@@ -139,7 +139,7 @@ class GroupRules(RuleSet):
 
 
 def fact(relation: str, head: int, tail: int) -> RuleFact:
-    """A fact; one of a relation read backwards is turned."""
+    """A fact; for a relation read backwards, head and tail are swapped."""
     return (back(relation), tail, head) if relation.endswith(BACKWARDS) else (relation, head, tail)
 
 
@@ -156,9 +156,9 @@ def _consequences(rule: Rule, facts: set[RuleFact]) -> Iterator[RuleFact]:
                 yield third, x, z
 
 
-def found_rules(portrait: PatternReport) -> frozenset[Rule]:
-    """What a portrait shows, as rules."""
-    names = portrait.graph.relations.names
+def found_rules(report: PatternReport) -> frozenset[Rule]:
+    """The patterns of a report as rules."""
+    names = report.graph.relations.names
     n = len(names)
 
     def read(relation: int) -> str:
@@ -168,22 +168,20 @@ def found_rules(portrait: PatternReport) -> frozenset[Rule]:
         Rule(pattern, (names[r],))
         for pattern in ("symmetric", "antisymmetric", "hierarchy")
         for r in range(n)
-        if portrait.has[pattern][r]
+        if report.has[pattern][r]
     }
-    for pattern, found in (("inverse", portrait.inverses), ("copy", portrait.copies)):
-        pairs = zip(found.relation.tolist(), found.other.tolist(), strict=True)
+    for pattern, mirrors in (("inverse", report.inverses), ("copy", report.copies)):
+        pairs = zip(mirrors.relation.tolist(), mirrors.other.tolist(), strict=True)
         rules |= {Rule(pattern, tuple(sorted((names[r], names[s])))) for r, s in pairs}
-    parts = zip(
-        *(column.tolist() for column in (portrait.compositions.first, portrait.compositions.second)), strict=True
-    )
-    thirds = portrait.compositions.third.tolist()
+    parts = zip(*(column.tolist() for column in (report.compositions.first, report.compositions.second)), strict=True)
+    thirds = report.compositions.third.tolist()
     rules |= {Rule("composition", (read(f), read(s), names[t])) for (f, s), t in zip(parts, thirds, strict=True)}
     return frozenset(rules)
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """What follows from the planted rules, and what was found of it."""
+    """The rules that follow from the planted ones (`closure`), and the rules that were found."""
 
     closure: frozenset[Rule]
     found: frozenset[Rule]
@@ -198,15 +196,15 @@ class Recovery:
 
     @property
     def precision(self) -> float | None:
-        """The share of what was found that follows; None where nothing was found."""
+        """The share of the found rules that follow; None if none was found."""
         return len(self.closure & self.found) / len(self.found) if self.found else None
 
     @property
     def recall(self) -> float | None:
-        """The share of what follows that was found."""
+        """The share of the closure that was found; None if the closure is empty."""
         return len(self.closure & self.found) / len(self.closure) if self.closure else None
 
 
 def recovery(theory: RuleSet, graph: Graph, thresholds: Thresholds = USUAL) -> Recovery:
-    """Mine a planted graph and hold the result against its theory."""
+    """Find the patterns of a graph and compare them with its planted rules."""
     return Recovery(theory.closure(graph.relations.names), found_rules(find_patterns(graph, thresholds)))

@@ -1,4 +1,4 @@
-"""Routes that show what there is: runs, entities, relations, the map, geometry, studies."""
+"""Routes for browsing: runs, entities, relations, the map, geometry, studies."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from conjoin import __version__
 from conjoin.datasets.registry import Counts
 from conjoin.errors import did_you_mean
 from conjoin.geometry.relation_maps import symbol
+from conjoin.model.model import Model
 from conjoin.server import schemas
 from conjoin.server.open_runs import OpenRun, OpenRuns
 from conjoin.server.projection import Projection, projection_of, stored_methods
@@ -21,107 +22,117 @@ from conjoin.server.routes.entity import entity_page
 from conjoin.server.routes.geometry import geometry
 from conjoin.server.routes.relations import by_frequency, relation_rows
 from conjoin.server.routes.studies import find_reports, read_report, study_line
-from conjoin.server.settings import ServerSettings, promised
+from conjoin.server.settings import ServerSettings, public_limits
 
 
-def browse_routes(shelf: OpenRuns, settings: ServerSettings) -> APIRouter:
-    """The routes, bound to the open runs."""
+def browse_routes(open_runs: OpenRuns, settings: ServerSettings) -> APIRouter:
+    """The routes of these open runs."""
     router = APIRouter(tags=["browsing"])
     reports = find_reports(settings.studies)
 
-    @router.get("/runs", response_model=schemas.Runs, summary="The open runs and the limits")
-    async def runs(_wanted: Annotated[schemas.RunRequest, Query()]) -> FiniteJsonResponse:
+    @router.get("/runs", response_model=schemas.Runs, summary="List the open runs and the limits")
+    async def runs(_params: Annotated[schemas.RunRequest, Query()]) -> FiniteJsonResponse:
         lines = [
-            {**await shelf.once(run, "summary", _summary), "calibrated": await asyncio.to_thread(run.is_calibrated)}
-            for run in shelf.runs.values()
+            {**await open_runs.once(run, "summary", _summary), "calibrated": await asyncio.to_thread(run.is_calibrated)}
+            for run in open_runs.runs.values()
         ]
-        return FiniteJsonResponse({"conjoin": __version__, "runs": lines, "limits": promised(settings)})
+        return FiniteJsonResponse({"conjoin": __version__, "runs": lines, "limits": public_limits(settings)})
 
     @router.get("/entities", response_model=schemas.Entities, summary="Search entities by name or label")
-    async def entities(wanted: Annotated[schemas.EntitySearchRequest, Query()]) -> FiniteJsonResponse:
-        run = shelf[wanted.run]
-        found = await shelf.in_thread(_found_entities, run, wanted.q.strip(), wanted.limit)
-        return FiniteJsonResponse({"run": run.name, "q": wanted.q, "entities": found})
+    async def entities(params: Annotated[schemas.EntitySearchRequest, Query()]) -> FiniteJsonResponse:
+        run = open_runs[params.run]
+        matches = await open_runs.in_thread(_matching_entities, run, params.q.strip(), params.limit)
+        return FiniteJsonResponse({"run": run.name, "q": params.q, "entities": matches})
 
-    @router.get("/entity", response_model=schemas.EntityPage, summary="Facts of an entity and the graph around it")
-    async def entity(wanted: Annotated[schemas.EntityRequest, Query()]) -> Response:
-        run = shelf[wanted.run]
-        found = await shelf.find(run.graph.entities, wanted.entity)
-        return await shelf.large(await shelf.in_thread(entity_page, run, found, wanted.facts, wanted.nodes))
+    @router.get("/entity", response_model=schemas.EntityPage, summary="Facts and neighbourhood of an entity")
+    async def entity(params: Annotated[schemas.EntityRequest, Query()]) -> Response:
+        run = open_runs[params.run]
+        entity_id = await open_runs.find(run.graph.entities, params.entity)
+        return await open_runs.large(await open_runs.in_thread(entity_page, run, entity_id, params.facts, params.nodes))
 
-    @router.get("/relations", response_model=schemas.Relations, summary="Relations, patterns and quality")
-    async def relations(wanted: Annotated[schemas.RelationSearchRequest, Query()]) -> Response:
-        run = shelf[wanted.run]
-        rows = await shelf.once(run, "relations", relation_rows)
-        chosen = await shelf.in_thread(_found_relations, run, rows, wanted.q.strip(), wanted.limit)
-        return await shelf.large({"run": run.name, "total": len(rows), "relations": chosen})
+    @router.get(
+        "/relations", response_model=schemas.Relations, summary="List relations with counts, patterns and metrics"
+    )
+    async def relations(params: Annotated[schemas.RelationSearchRequest, Query()]) -> Response:
+        run = open_runs[params.run]
+        rows = await open_runs.once(run, "relations", relation_rows)
+        chosen = await open_runs.in_thread(_matching_relations, run, rows, params.q.strip(), params.limit)
+        return await open_runs.large({"run": run.name, "total": len(rows), "relations": chosen})
 
     binary: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
 
-    @router.get("/map", response_model=schemas.MapShape, responses=binary, summary="Entities in two dimensions")
-    async def positions(wanted: Annotated[schemas.MapRequest, Query()]) -> Response:
-        run = shelf[wanted.run]
-        method = wanted.method or settings.map
+    @router.get(
+        "/map", response_model=schemas.MapShape, responses=binary, summary="Positions of the entities in two dimensions"
+    )
+    async def positions(params: Annotated[schemas.MapRequest, Query()]) -> Response:
+        run = open_runs[params.run]
+        method = params.method or settings.map
         if method not in stored_methods(run):
-            raise ApiError(404, f"no {method} map is stored", f"start the service with --map {method}")
-        layout: Projection = await shelf.once(run, f"map {method}", lambda run: projection_of(run, method))
-        if wanted.format == "binary":
-            packed = await shelf.in_thread(layout.packed, wanted.limit)
+            raise ApiError(404, f"No {method} map is stored for this run.", f"Start the service with --map {method}.")
+        layout: Projection = await open_runs.once(run, f"map {method}", lambda run: projection_of(run, method))
+        if params.format == "binary":
+            packed = await open_runs.in_thread(layout.packed, params.limit)
             return Response(packed, media_type="application/octet-stream")
-        if wanted.limit < len(layout.ids):
-            return await shelf.in_thread(lambda: LargeReply(in_pieces(layout.columns(run, wanted.limit))))
-        whole = await shelf.once(
-            run, f"map {method} as JSON", lambda run: joined(in_pieces(layout.columns(run, wanted.limit)))
+        if params.limit < len(layout.ids):
+            return await open_runs.in_thread(lambda: LargeReply(in_pieces(layout.columns(run, params.limit))))
+        whole = await open_runs.once(
+            run, f"map {method} as JSON", lambda run: joined(in_pieces(layout.columns(run, params.limit)))
         )
         return LargeReply(whole)
 
-    @router.get("/geometry", response_model=schemas.GeometryShape, summary="A relation on the Riemann sphere")
-    async def geometry_of(wanted: Annotated[schemas.GeometryRequest, Query()]) -> FiniteJsonResponse:
-        run = shelf[wanted.run]
-        relation = await shelf.find(run.graph.relations, wanted.relation)
-        entity = None if wanted.entity is None else await shelf.find(run.graph.entities, wanted.entity)
-        return FiniteJsonResponse(await shelf.in_thread(geometry, run, wanted, relation, entity))
+    @router.get(
+        "/geometry",
+        response_model=schemas.GeometryShape,
+        summary="Effect of a relation on one coordinate, on the Riemann sphere",
+    )
+    async def geometry_of(params: Annotated[schemas.GeometryRequest, Query()]) -> FiniteJsonResponse:
+        run = open_runs[params.run]
+        relation = await open_runs.find(run.graph.relations, params.relation)
+        entity = None if params.entity is None else await open_runs.find(run.graph.entities, params.entity)
+        return FiniteJsonResponse(await open_runs.in_thread(geometry, run, params, relation, entity))
 
-    @router.get("/studies", response_model=schemas.Studies, summary="Reports of studies")
-    async def studies(_wanted: Annotated[schemas.RunRequest, Query()]) -> FiniteJsonResponse:
-        return FiniteJsonResponse({"studies": await shelf.in_thread(_study_lines, reports)})
+    @router.get("/studies", response_model=schemas.Studies, summary="List the studies with a report")
+    async def studies(_params: Annotated[schemas.RunRequest, Query()]) -> FiniteJsonResponse:
+        return FiniteJsonResponse({"studies": await open_runs.in_thread(_study_lines, reports)})
 
-    @router.get("/study", summary="One report as it is", response_model=dict[str, Any])
-    async def study(wanted: Annotated[schemas.StudyRequest, Query()]) -> Response:
-        report = await shelf.in_thread(read_report, reports[wanted.name]) if wanted.name in reports else None
+    @router.get("/study", summary="The report of one study", response_model=dict[str, Any])
+    async def study(params: Annotated[schemas.StudyRequest, Query()]) -> Response:
+        report = await open_runs.in_thread(read_report, reports[params.name]) if params.name in reports else None
         if report is None:
-            hint = did_you_mean(wanted.name[:200], reports).strip() or "GET /v1/studies lists them"
-            raise ApiError(404, "no study of that name has a report", hint)
-        return await shelf.large(report)
+            hint = did_you_mean(params.name[:200], reports).strip() or "GET /v1/studies lists the studies."
+            raise ApiError(404, f"No study named {params.name[:200]!r} has a report.", hint)
+        return await open_runs.large(report)
 
     return router
 
 
 def _summary(run: OpenRun) -> dict[str, Any]:
-    settings, result, graph = run.folder.run, run.folder.result, run.graph
+    """Settings and metrics of a run. Values that a predictor made in Python does not have are None."""
+    scorer, settings = run.predictor.scorer, run.predictor.settings
+    result = {} if run.folder is None else run.folder.result
     measured = result.get(run.weights) or {}
     return {
         "name": run.name,
-        "data": settings.data,
-        "form": str(settings.form),
-        "symbol": symbol(run.predictor.model),
-        "rank": settings.rank,
-        "seed": settings.seed,
+        "data": settings.data if settings else run.graph.name,
+        "form": str(settings.form) if settings else scorer.title,
+        "symbol": symbol(scorer) if isinstance(scorer, Model) else scorer.title,
+        "rank": settings.rank if settings else None,
+        "seed": settings.seed if settings else None,
         "weights": run.weights,
-        **vars(Counts.of(graph)),
+        **vars(Counts.of(run.graph)),
         "parameters": result.get("parameters"),
         "relation_parameters": result.get("relation_parameters"),
         "metrics": {split: measured.get(split) for split in ("valid", "test")},
     }
 
 
-def _found_entities(run: OpenRun, q: str, limit: int) -> list[dict[str, Any]]:
+def _matching_entities(run: OpenRun, q: str, limit: int) -> list[dict[str, Any]]:
     if not q:
         return [run.entity(int(e)) for e in run.by_degree[:limit]]
     return list(map(vars, run.predictor.find_entities(q, limit)))
 
 
-def _found_relations(run: OpenRun, rows: list[dict[str, Any]], q: str, limit: int) -> list[dict[str, Any]]:
+def _matching_relations(run: OpenRun, rows: list[dict[str, Any]], q: str, limit: int) -> list[dict[str, Any]]:
     if not q:
         return by_frequency(rows)[:limit]
     index = run.graph.relations.index

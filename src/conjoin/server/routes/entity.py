@@ -1,4 +1,4 @@
-"""What stands around an entity: its facts and a small graph."""
+"""The page of an entity: its facts and the graph around it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def entity_page(run: OpenRun, entity: int, facts: int, nodes: int) -> dict[str, 
 
 
 def ego_graph(run: OpenRun, entity: int, most: int) -> dict[str, Any]:
-    """At most `most` entities within two hops, those with most facts first, and the training facts between them."""
+    """At most `most` entities within two hops, by descending degree, and the training facts between them."""
     train, entities = run.graph.train, run.graph.entities
     hops = {entity: 0}
     for hop in (1, 2):
@@ -40,7 +40,7 @@ def ego_graph(run: OpenRun, entity: int, most: int) -> dict[str, Any]:
     inside = np.zeros(run.graph.n_entities, dtype=bool)
     inside[list(hops)] = True
     between = train[inside[train[:, 0]] & inside[train[:, 2]]]
-    # Where there are too many edges, those that touch the entity itself stay.
+    # If there are too many edges, keep the edges of the entity itself.
     own = (between[:, 0] == entity) | (between[:, 2] == entity)
     between = between[np.argsort(~own, kind="stable")][:EDGES]
     return {

@@ -1,4 +1,4 @@
-"""Routes that say why, and what is missing: explain, mine."""
+"""Routes that explain an answer and find missing facts: explain, mine."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from conjoin.server.routes.predict import scored
 
 T = TypeVar("T")
 MINING_SHARE = 0.5
-"""Of the time that a request has, mining takes this much and then gives what it has found."""
-ATTENTION = 0.25
-"""Seconds between two looks whether the client is still there."""
+"""Mining stops after this share of the time limit of a request and returns the facts found so far."""
+POLL_SECONDS = 0.25
+"""How often to check that the client is still connected."""
 
 
 class Deadline:
-    """A track that ends when the time is up, so that the work gives what it has."""
+    """A progress tracker that stops the iteration at a time limit, so that the caller returns partial results."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
         self.reached = False
 
-    def give_up(self) -> None:
-        """Nobody waits any more."""
+    def expire(self) -> None:
+        """Stop the iteration at its next step."""
         self._until = 0.0
 
     def __call__(self, steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
@@ -44,73 +44,73 @@ class Deadline:
             yield step
 
 
-def explain_routes(shelf: OpenRuns, *, seconds: float) -> APIRouter:
-    """The routes, bound to the open runs."""
+def explain_routes(open_runs: OpenRuns, *, seconds: float) -> APIRouter:
+    """The routes of these open runs."""
     router = APIRouter(tags=["predictions"])
     one_at_a_time = asyncio.Semaphore(1)
 
-    async def why(wanted: schemas.ExplainRequest) -> FiniteJsonResponse:
-        run = shelf[wanted.run]
+    async def explained(params: schemas.ExplainRequest) -> FiniteJsonResponse:
+        run = open_runs[params.run]
         entities, relations = run.graph.entities, run.graph.relations
-        h, t = await shelf.find(entities, wanted.head), await shelf.find(entities, wanted.tail)
-        r = await shelf.find(relations, wanted.relation)
-        return FiniteJsonResponse(await shelf.in_thread(_explained, run, (h, r, t), wanted.k))
+        h, t = await open_runs.find(entities, params.head), await open_runs.find(entities, params.tail)
+        r = await open_runs.find(relations, params.relation)
+        return FiniteJsonResponse(await open_runs.in_thread(_explained, run, (h, r, t), params.k))
 
     @router.get("/explain", response_model=schemas.Explained, summary="Training facts that support a fact")
-    async def explain_one(wanted: Annotated[schemas.ExplainRequest, Query()]) -> FiniteJsonResponse:
-        return await why(wanted)
+    async def explain_one(params: Annotated[schemas.ExplainRequest, Query()]) -> FiniteJsonResponse:
+        return await explained(params)
 
     @router.post("/explain", response_model=schemas.Explained, summary="Training facts that support a fact")
-    async def explain_by_post(wanted: schemas.ExplainRequest) -> FiniteJsonResponse:
-        return await why(wanted)
+    async def explain_by_post(params: schemas.ExplainRequest) -> FiniteJsonResponse:
+        return await explained(params)
 
-    @router.get("/mine", response_model=schemas.MinedResponse, summary="The most probable missing facts")
-    async def mined(request: Request, wanted: Annotated[schemas.MineRequest, Query()]) -> FiniteJsonResponse:
-        run = shelf[wanted.run]
+    @router.get("/mine", response_model=schemas.MinedResponse, summary="Find the most probable missing facts")
+    async def mined(request: Request, params: Annotated[schemas.MineRequest, Query()]) -> FiniteJsonResponse:
+        run = open_runs[params.run]
         relation = None
-        if wanted.relation is not None:
-            relation = run.graph.relations.names[await shelf.find(run.graph.relations, wanted.relation)]
+        if params.relation is not None:
+            relation = run.graph.relations.names[await open_runs.find(run.graph.relations, params.relation)]
 
-        async def in_turn() -> dict[str, Any]:
+        async def mined_in_turn() -> dict[str, Any]:
             async with one_at_a_time:
                 deadline = Deadline(seconds * MINING_SHARE)
                 try:
-                    return await shelf.in_thread(_mined, run, relation, wanted.n, deadline)
+                    return await open_runs.in_thread(_mined, run, relation, params.n, deadline)
                 finally:
-                    deadline.give_up()
+                    deadline.expire()
 
-        return FiniteJsonResponse(await _while_there(request, in_turn()))
+        return FiniteJsonResponse(await _while_connected(request, mined_in_turn()))
 
     return router
 
 
-async def _while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of slow work, unless the client goes away: who clicks on must not wait behind what nobody reads."""
-    begun = asyncio.ensure_future(work)
+async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of slow work; cancels it when the client disconnects, so that it does not delay other requests."""
+    task = asyncio.ensure_future(work)
     try:
-        while not begun.done():
-            await asyncio.wait({begun}, timeout=ATTENTION)
-            if not begun.done() and await request.is_disconnected():
-                raise ApiError(400, "the connection closed before the answer was there")
-        return begun.result()
+        while not task.done():
+            await asyncio.wait({task}, timeout=POLL_SECONDS)
+            if not task.done() and await request.is_disconnected():
+                raise ApiError(400, "The connection closed before the answer was ready.")
+        return task.result()
     finally:
-        begun.cancel()
+        task.cancel()
 
 
 def _explained(run: OpenRun, triple: tuple[int, int, int], k: int) -> dict[str, Any]:
     [score] = scored(run, [triple])
     words = [score[place]["name"] for place in PLACES]
-    found = explain(run.predictor, *words, k=k)
+    explanation = explain(run.predictor, *words, k=k)
     return {
         "run": run.name,
         "fact": run.fact(*triple),
         "score": score["score"],
         "known": score["known"],
         "probability": score["probability"],
-        "supports": [{**_fact(run, s.head, s.relation, s.tail), "strength": s.strength} for s in found.supports],
+        "supports": [{**_fact(run, s.head, s.relation, s.tail), "strength": s.strength} for s in explanation.supports],
         "paths": [
             {"strength": path.strength, "steps": [_fact(run, s.head, s.relation, s.tail) for s in path.steps]}
-            for path in found.paths
+            for path in explanation.paths
         ],
     }
 

@@ -1,4 +1,4 @@
-"""What a relation does to one coordinate, for the Geometry page: the scene and what there is to choose from."""
+"""The effect of a relation on one coordinate, for the Geometry page: the scene and the coordinates to choose from."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from conjoin.server.open_runs import OpenRun
 from conjoin.server.schemas import GeometryRequest
 
 
-def geometry(run: OpenRun, wanted: GeometryRequest, relation: int, entity: int | None) -> dict[str, Any]:
-    """The answer of /v1/geometry. Where the run is no Möbius map, `scene` is null and `note` says why."""
+def geometry(run: OpenRun, params: GeometryRequest, relation: int, entity: int | None) -> dict[str, Any]:
+    """The answer of /v1/geometry. If the relation is not a Möbius map, `scene` is None and `note` gives the reason."""
     graph, model = run.graph, run.predictor.model
-    as_mobius = wanted.reading == "mobius"
+    as_mobius = params.reading == "mobius"
     reading = reading_of(model.form, as_mobius=as_mobius)
-    found: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "run": run.name,
         "form": str(model.form),
         "symbol": symbol(model),
         "relation": run.named(graph.relations, relation),
-        "reverse": wanted.reverse,
+        "reverse": params.reverse,
         "reading": reading.drawn,
         "note": reading.note,
         "entity": None,
@@ -31,28 +31,28 @@ def geometry(run: OpenRun, wanted: GeometryRequest, relation: int, entity: int |
         "scene": None,
     }
     if reading.drawn is None:
-        return found
-    moves = RelationMaps(model, graph, relation + wanted.reverse * graph.n_relations, as_mobius=as_mobius)
-    coordinate = moves.strongest() if wanted.coordinate is None else wanted.coordinate
-    if coordinate >= len(moves):
-        raise UsageError(f"there is no coordinate {coordinate}: this run has 0 to {len(moves) - 1}")
-    e = best_head([(moves, coordinate)]) if entity is None else entity
+        return answer
+    maps = RelationMaps(model, graph, relation + params.reverse * graph.n_relations, as_mobius=as_mobius)
+    coordinate = maps.strongest() if params.coordinate is None else params.coordinate
+    if coordinate >= len(maps):
+        raise UsageError(f"Unknown coordinate {coordinate}. This run has coordinates 0 to {len(maps) - 1}.")
+    e = best_head([(maps, coordinate)]) if entity is None else entity
     scene = Scene(
-        map=moves.map(coordinate),
-        place=moves.places(coordinate, [e])[0],
+        map=maps.map(coordinate),
+        place=maps.places(coordinate, [e])[0],
         run=run.name,
-        form=found["symbol"],
-        relation=graph.relations.label(relation) + (", reversed" if wanted.reverse else ""),
+        form=answer["symbol"],
+        relation=graph.relations.label(relation) + (", reversed" if params.reverse else ""),
         entity=graph.entities.label(e),
         coordinate=coordinate,
         note=reading.note,
         borrowed=reading.drawn == "mobius",
-        iterates=wanted.iterates,
+        iterates=params.iterates,
     )
-    weights = np.nan_to_num(moves.weights)
-    kinds = [moves.map(i).kind for i in range(len(moves))]
+    weights = np.nan_to_num(maps.weights)
+    kinds = [maps.map(i).kind for i in range(len(maps))]
     return {
-        **found,
+        **answer,
         "entity": run.named(graph.entities, e),
         "coordinates": {"kind": kinds, "weight": [round(float(w), 6) for w in weights]},
         "scene": scene.to_json(),

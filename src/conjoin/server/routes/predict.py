@@ -1,4 +1,4 @@
-"""Routes that score: ask, score, similar."""
+"""Routes that use the model: ask, score, similar."""
 
 from __future__ import annotations
 
@@ -19,83 +19,87 @@ from conjoin.server.open_runs import OpenRun, OpenRuns
 from conjoin.server.responses import ApiError, FiniteJsonResponse, LargeReply, between, encoded
 
 FEW = 16
-"""Names that are looked up at once; more of them are looked up in a thread."""
+"""Up to this many names are looked up in the event loop, more in a thread."""
 
 
-def prediction_routes(shelf: OpenRuns) -> APIRouter:
-    """The routes, bound to the open runs."""
+def prediction_routes(open_runs: OpenRuns) -> APIRouter:
+    """The routes of these open runs."""
     router = APIRouter(tags=["predictions"])
 
-    @router.get("/ask", response_model=schemas.OneResult, summary="Ask one question with one unknown")
-    async def ask(wanted: Annotated[schemas.AskRequest, Query()]) -> LargeReply:
+    @router.get("/ask", response_model=schemas.OneResult, summary="Answer one question with one unknown")
+    async def ask(params: Annotated[schemas.AskRequest, Query()]) -> LargeReply:
         began = time.perf_counter()
-        run = shelf[wanted.run]
-        part = schemas.QuestionPart(head=wanted.head, relation=wanted.relation, tail=wanted.tail)
-        [result] = await _asked(shelf, run, [part], wanted)
+        run = open_runs[params.run]
+        part = schemas.QuestionPart(head=params.head, relation=params.relation, tail=params.tail)
+        [result] = await _asked(open_runs, run, [part], params)
         seconds = encoded({"run": run.name, "seconds": time.perf_counter() - began})
         return LargeReply([seconds[:-1], b",", result[1:]])
 
-    @router.post("/ask", response_model=schemas.ManyResults, summary="Ask many questions")
-    async def ask_many(wanted: schemas.AskManyRequest) -> LargeReply:
+    @router.post("/ask", response_model=schemas.ManyResults, summary="Answer many questions")
+    async def ask_many(params: schemas.AskManyRequest) -> LargeReply:
         began = time.perf_counter()
-        run = shelf[wanted.run]
-        results = await _asked(shelf, run, wanted.questions, wanted)
+        run = open_runs[params.run]
+        results = await _asked(open_runs, run, params.questions, params)
         seconds = encoded({"run": run.name, "seconds": time.perf_counter() - began})
-        return await shelf.encode(LargeReply, chain([seconds[:-1], b',"results":['], between(results), [b"]}"]))
+        return await open_runs.encode(LargeReply, chain([seconds[:-1], b',"results":['], between(results), [b"]}"]))
 
     @router.get("/score", response_model=schemas.Scores, summary="Score one fact")
-    async def score(wanted: Annotated[schemas.ScoreRequest, Query()]) -> FiniteJsonResponse:
-        part = schemas.TriplePart(head=wanted.head, relation=wanted.relation, tail=wanted.tail)
-        return FiniteJsonResponse(await _scored(shelf, shelf[wanted.run], [part]))
+    async def score(params: Annotated[schemas.ScoreRequest, Query()]) -> FiniteJsonResponse:
+        part = schemas.TriplePart(head=params.head, relation=params.relation, tail=params.tail)
+        return FiniteJsonResponse(await _scored(open_runs, open_runs[params.run], [part]))
 
     @router.post("/score", response_model=schemas.Scores, summary="Score many facts")
-    async def score_many(wanted: schemas.ScoreManyRequest) -> LargeReply:
-        return await shelf.large(await _scored(shelf, shelf[wanted.run], wanted.triples))
+    async def score_many(params: schemas.ScoreManyRequest) -> LargeReply:
+        return await open_runs.large(await _scored(open_runs, open_runs[params.run], params.triples))
 
-    async def alike(wanted: schemas.SimilarRequest) -> FiniteJsonResponse:
-        run = shelf[wanted.run]
-        entity = await shelf.find(run.graph.entities, wanted.entity)
-        best = await shelf.in_thread(run.predictor.similar, run.graph.entities.names[entity], wanted.k)
+    async def alike(params: schemas.SimilarRequest) -> FiniteJsonResponse:
+        run = open_runs[params.run]
+        entity = await open_runs.find(run.graph.entities, params.entity)
+        best = await open_runs.in_thread(run.predictor.similar, run.graph.entities.names[entity], params.k)
         lines = [{"entity": a.entity, "label": a.label, "score": a.score, "linked": a.known} for a in best]
         return FiniteJsonResponse({"run": run.name, "entity": run.entity(entity), "similar": lines})
 
     @router.get("/similar", response_model=schemas.Similar, summary="Entities with similar embeddings")
-    async def similar(wanted: Annotated[schemas.SimilarRequest, Query()]) -> FiniteJsonResponse:
-        return await alike(wanted)
+    async def similar(params: Annotated[schemas.SimilarRequest, Query()]) -> FiniteJsonResponse:
+        return await alike(params)
 
     @router.post("/similar", response_model=schemas.Similar, summary="Entities with similar embeddings")
-    async def similar_by_post(wanted: schemas.SimilarRequest) -> FiniteJsonResponse:
-        return await alike(wanted)
+    async def similar_by_post(params: schemas.SimilarRequest) -> FiniteJsonResponse:
+        return await alike(params)
 
     return router
 
 
 class _Prepared(NamedTuple):
-    """Questions in names of the graph, and for each the first half of its result as JSON, without the last brace."""
+    """Questions as names of the graph; for each, the first half of its result as JSON without the closing brace."""
 
     questions: list[BatchQuery]
     about: list[bytes]
 
 
-class _NotThere(Exception):
-    """A name that the index of names does not have: it may be a label."""
+class _NotIndexed(Exception):
+    """A word that is not in the index of names; it may be a label."""
 
 
 async def _asked(
-    shelf: OpenRuns,
+    open_runs: OpenRuns,
     run: OpenRun,
     parts: list[schemas.QuestionPart],
-    wanted: schemas.AskRequest | schemas.AskManyRequest,
+    params: schemas.AskRequest | schemas.AskManyRequest,
 ) -> Iterator[bytes]:
-    """The questions with their answers, each as one JSON object, from one submission."""
-    if len(parts) * wanted.k > settings.ANSWERS:
-        raise ApiError(422, f"{len(parts)} questions with k = {wanted.k} are more than {settings.ANSWERS} answers")
+    """The results of all questions as one JSON object each, scored in one submission."""
+    if len(parts) * params.k > settings.ANSWERS:
+        raise ApiError(
+            422,
+            f"{len(parts)} questions with k = {params.k} request more than {settings.ANSWERS} answers.",
+            "Send fewer questions or use a smaller k.",
+        )
     try:
-        if len(parts) + len(wanted.candidates or ()) > FEW:
-            raise _NotThere
-        prepared = _prepared(_in_index, run, parts, wanted)
-    except _NotThere:  # many names, or labels, take longer than others should wait
-        prepared = await shelf.encode(_prepared, shelf.look_up, run, parts, wanted)
+        if len(parts) + len(params.candidates or ()) > FEW:
+            raise _NotIndexed
+        prepared = _prepared(_in_index, run, parts, params)
+    except _NotIndexed:  # many names or labels: look them up in a thread
+        prepared = await open_runs.encode(_prepared, open_runs.look_up, run, parts, params)
     answered = await run.batcher.submit(prepared.questions)
     return map(b"%b,%b}".__mod__, zip(prepared.about, answered, strict=True))
 
@@ -104,7 +108,7 @@ def _prepared(
     find: Callable[[Vocabulary, str], int],
     run: OpenRun,
     parts: list[schemas.QuestionPart],
-    wanted: schemas.AskRequest | schemas.AskManyRequest,
+    params: schemas.AskRequest | schemas.AskManyRequest,
 ) -> _Prepared:
     vocabularies = {"head": run.graph.entities, "relation": run.graph.relations, "tail": run.graph.entities}
     prepared = _Prepared([], [])
@@ -112,14 +116,14 @@ def _prepared(
     for part in parts:
         ids = _ids(find, vocabularies, part)
         [asked] = vocabularies.keys() - ids.keys()
-        if wanted.candidates is not None and asked not in chosen:
+        if params.candidates is not None and asked not in chosen:
             vocabulary = vocabularies[asked]
-            places = {find(vocabulary, word) for word in wanted.candidates}
-            chosen[asked] = tuple(vocabulary.names[i] for i in sorted(places))
+            ids_of_candidates = {find(vocabulary, word) for word in params.candidates}
+            chosen[asked] = tuple(vocabulary.names[i] for i in sorted(ids_of_candidates))
         named = {place: run.named(vocabularies[place], i) for place, i in ids.items()}
         words = {place: named[place]["name"] if place in named else None for place in PLACES}
         prepared.questions.append(
-            BatchQuery(**words, k=wanted.k, only_new=wanted.only_new, candidates=chosen.get(asked))
+            BatchQuery(**words, k=params.k, only_new=params.only_new, candidates=chosen.get(asked))
         )
         about = {"asked": asked, "question": {place: named.get(place) for place in PLACES}}
         prepared.about.append(encoded(about)[:-1])
@@ -129,38 +133,42 @@ def _prepared(
 def _in_index(vocabulary: Vocabulary, word: str) -> int:
     found = vocabulary.index.get(word)
     if found is None:
-        raise _NotThere
+        raise _NotIndexed
     return found
 
 
 def _ids(
     find: Callable[[Vocabulary, str], int], vocabularies: Mapping[str, Vocabulary], part: schemas.QuestionPart
 ) -> dict[str, int]:
-    """The two places of a question that are given."""
+    """The ids of the two given parts of a question."""
     given = {place: word for place in PLACES if (word := getattr(part, place)) not in (None, UNKNOWN)}
     ids = {place: find(vocabularies[place], word) for place, word in given.items()}
     if len(ids) != 2:
-        reason = f"a question has exactly one unknown, this one has {len(PLACES) - len(ids)}"
-        raise ApiError(400, reason, "leave out one of head, relation, tail, or write ?")
+        reason = f"The question has {len(PLACES) - len(ids)} unknowns; it must have exactly 1."
+        raise ApiError(400, reason, "Leave out one of head, relation and tail, or write ? for it.")
     return ids
 
 
-async def _scored(shelf: OpenRuns, run: OpenRun, parts: list[schemas.TriplePart]) -> dict[str, Any]:
-    return await shelf.in_thread(_judged, shelf, run, parts)
+async def _scored(open_runs: OpenRuns, run: OpenRun, parts: list[schemas.TriplePart]) -> dict[str, Any]:
+    return await open_runs.in_thread(_judged, open_runs, run, parts)
 
 
-def _judged(shelf: OpenRuns, run: OpenRun, parts: list[schemas.TriplePart]) -> dict[str, Any]:
+def _judged(open_runs: OpenRuns, run: OpenRun, parts: list[schemas.TriplePart]) -> dict[str, Any]:
     entities, relations = run.graph.entities, run.graph.relations
     rows = scored(
         run,
         [
-            (shelf.look_up(entities, p.head), shelf.look_up(relations, p.relation), shelf.look_up(entities, p.tail))
+            (
+                open_runs.look_up(entities, p.head),
+                open_runs.look_up(relations, p.relation),
+                open_runs.look_up(entities, p.tail),
+            )
             for p in parts
         ],
     )
     facts = ((row["head"]["name"], row["relation"]["name"], row["tail"]["name"]) for row in rows)
-    strange = untrained(run.graph, (word for fact in facts for word in all_words(run.graph)(fact)))
-    return {"run": run.name, "scores": rows, "untrained": [run.named(*one) for one in strange]}
+    without_facts = untrained(run.graph, (word for fact in facts for word in all_words(run.graph)(fact)))
+    return {"run": run.name, "scores": rows, "untrained": [run.named(*one) for one in without_facts]}
 
 
 def scored(run: OpenRun, triples: list[tuple[int, int, int]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Every relation with its counts, patterns, and how well it is answered in both directions."""
+"""Every relation with its counts, its patterns, and its test metrics in both directions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RelationTable = dict[str, dict[str, float] | None]
 
 
 def relation_rows(run: OpenRun) -> list[dict[str, Any]]:
-    """One object per relation, in the order of ids."""
+    """One JSON object per relation, by id."""
     graph = run.graph
     n = graph.n_relations
     counts = [np.bincount(graph.triples(split)[:, 1], minlength=n) for split in SPLITS]
@@ -46,7 +46,7 @@ def by_frequency(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _patterns(run: OpenRun) -> list[list[dict[str, Any]]]:
-    found: list[list[dict[str, Any]]] = [[] for _ in range(run.graph.n_relations)]
+    patterns: list[list[dict[str, Any]]] = [[] for _ in range(run.graph.n_relations)]
     mirrors = find_mirrors(run.graph)
     for r, other, support, confidence in zip(
         mirrors.relation.tolist(),
@@ -58,29 +58,33 @@ def _patterns(run: OpenRun) -> list[list[dict[str, Any]]]:
         evidence = {"support": support, "confidence": confidence}
         pattern = "symmetric" if r == other else "inverse"
         for this, that in {(r, other), (other, r)}:
-            found[this].append({"pattern": pattern, "other": run.named(run.graph.relations, that), **evidence})
-    return found
+            patterns[this].append({"pattern": pattern, "other": run.named(run.graph.relations, that), **evidence})
+    return patterns
 
 
 def _ranks(run: OpenRun) -> list[RelationTable]:
-    """Per relation the metrics of its test questions by what was asked for; None where there is no question, or where
-    the ranks that were kept are not of these weights."""
-    n = run.graph.n_relations
-    if run.weights != run.folder.run.weights or not run.folder.ranks_file("test").exists():
+    """Test metrics of each relation by direction.
+
+    None for a direction without test questions, and everywhere if the stored ranks belong to other weights.
+    """
+    n, folder = run.graph.n_relations, run.folder
+    if folder is None or run.weights != folder.run.weights or not folder.ranks_file("test").exists():
         return [dict.fromkeys(DIRECTIONS) for _ in range(n)]
-    ranks = run.folder.ranks("test")
-    apart = {direction: _by_relation(ranks.where(ranks.direction == d), n) for d, direction in enumerate(DIRECTIONS)}
-    return [{direction: rows[r] for direction, rows in apart.items()} for r in range(n)]
+    ranks = folder.ranks("test")
+    by_direction = {
+        direction: _by_relation(ranks.where(ranks.direction == d), n) for d, direction in enumerate(DIRECTIONS)
+    }
+    return [{direction: rows[r] for direction, rows in by_direction.items()} for r in range(n)]
 
 
 def _by_relation(ranks: Ranks, n: int) -> list[dict[str, float] | None]:
-    place = ranks.ranks()
+    rank = ranks.ranks()
     questions = np.bincount(ranks.relation, minlength=n)
 
     def mean(values: Any) -> Reals:
         return np.asarray(np.bincount(ranks.relation, weights=values, minlength=n) / np.maximum(questions, 1))
 
-    mrr, first, tenth = mean(1 / place), mean(place <= 1), mean(place <= 10)
+    mrr, first, tenth = mean(1 / rank), mean(rank <= 1), mean(rank <= 10)
     return [
         {"mrr": float(mrr[r]), "hits@1": float(first[r]), "hits@10": float(tenth[r]), "questions": int(questions[r])}
         if questions[r]

@@ -1,4 +1,4 @@
-"""Reports of studies, found below one folder at the start. A name is looked up in what was found, never as a path."""
+"""Study reports, listed once at the start. A name from a request is looked up in this list, never used as a path."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from conjoin.runtime.file_limits import LARGE_RECORD
 
 
 def find_reports(folder: Path | None) -> dict[str, Path]:
-    """Every report.json below the folder, by the name of the study."""
-    found: dict[str, Path] = {}
+    """Every valid report.json below the folder, by the name of its study."""
+    reports: dict[str, Path] = {}
     if folder is None:
-        return found
+        return reports
     root = folder.resolve()
     for file in sorted(root.rglob("report.json")):
         if file.resolve().is_relative_to(root):
             report = read_report(file)
             if report is not None:
-                found.setdefault(str(report["study"]), file)
-    return found
+                reports.setdefault(str(report["study"]), file)
+    return reports
 
 
 def read_report(file: Path) -> dict[str, Any] | None:
-    """The object, or None where the file is not a study's report as it was written (any more)."""
+    """The report, or None if the file is not an intact study report."""
     try:
         report = read_sealed(file, limit=LARGE_RECORD)
     except RunError:
@@ -34,7 +34,7 @@ def read_report(file: Path) -> dict[str, Any] | None:
 
 
 def study_line(name: str, report: dict[str, Any]) -> dict[str, Any]:
-    """One line of /v1/studies."""
+    """One entry of /v1/studies."""
     cells, datasets = report.get("cells"), report.get("datasets")
     return {
         "name": name,

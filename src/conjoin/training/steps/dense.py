@@ -66,14 +66,17 @@ def gradients_on_cpu(
     entities, form, penalty = model.entities, model.form, objective.penalty
     if not form.heads_as_tails:
         return gradients(model, h, r, t, objective, weight=weight)
-    queries = _once(h, r, model.relations) if group or len(t) >= GROUPED else GroupedQueries(h, r, 1 / len(t))
+    queries = _once(h, r, model) if group or len(t) >= GROUPED else GroupedQueries(h, r, 1 / len(t))
     ids = torch.cat([queries.h, t]) if objective.sees_tails else queries.h
     count = len(queries.h)
     ends = entities.weight.detach().index_select(0, ids)
     heads = ends[:count].detach().requires_grad_()
-    rows = model.relations.detach().index_select(0, queries.r).requires_grad_()
-    slots = form.unfold(rows)
-    q = form.query(heads, slots)
+    places = model.relation_places(queries.r)
+    rows = model.relations.detach().index_select(0, places).requires_grad_()
+    for parameter in model.shared.parameters() if model.shared is not None else ():
+        buffer_of(parameter).zero_()
+    unfolded = model.unfold(rows, queries.r)
+    q = form.query(heads, unfolded)
     entity_gradient, relation_gradient = buffer_of(entities.weight), buffer_of(model.relations)
     nll, dq = entities.softmax(
         q.detach(),
@@ -87,7 +90,7 @@ def gradients_on_cpu(
     relation_gradient.zero_()
     outputs, slopes, cost = [q], [dq], nll.new_zeros(())
     if penalty:
-        squared = form.factors(("relation",), heads, slots, heads, q)["relation"]
+        squared = form.factor("relation", heads, unfolded, heads, q)
         cost, slope = penalty.of_shares(squared.detach(), queries.share)
         if squared.requires_grad:
             outputs.append(squared)
@@ -99,14 +102,14 @@ def gradients_on_cpu(
         terms = objective.term_costs(batch)
     torch.autograd.backward([*outputs, *terms], [*slopes, *map(torch.ones_like, terms)])
     if penalty:
-        cost = cost + penalty.of_rows(ends, _share_of_ends(queries, len(t)))
+        cost = cost + penalty.of_rows(ends, _share_of_ends(queries, len(t)), planes=form.planes)
     else:
         ends.zero_()
     ends[:count] += gradient_of(heads)
     if batch is not None:
         ends[count:] += gradient_of(tails)
     add_rows(entity_gradient, ids, ends)
-    add_rows(relation_gradient, queries.r, gradient_of(rows))
+    add_rows(relation_gradient, places, gradient_of(rows))
     if batch is not None:
         batch.add_table_gradient(relation_gradient)
     return torch.stack([averaged_sum(nll, weight), cost, *(term.detach() for term in terms)])
@@ -132,8 +135,9 @@ def _share_of_ends(queries: GroupedQueries, answers: int) -> Tensor | float:
     return torch.cat([share, share.new_full((answers,), 1 / answers)]) if isinstance(share, Tensor) else share
 
 
-def _once(h: Tensor, r: Tensor, relations: Tensor) -> GroupedQueries:
+def _once(h: Tensor, r: Tensor, model: Model) -> GroupedQueries:
     """The different queries of a batch."""
-    asked, place, count = torch.unique(h * len(relations) + r, return_inverse=True, return_counts=True)
-    share = count.to(relations.dtype).div_(len(h))
-    return GroupedQueries(asked // len(relations), asked % len(relations), share, place)
+    relations = 2 * model.n_relations
+    queries, place, count = torch.unique(h * relations + r, return_inverse=True, return_counts=True)
+    share = count.to(model.relations.dtype).div_(len(h))
+    return GroupedQueries(queries // relations, queries % relations, share, place)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from conjoin.forms.tied import TiedForm
 from conjoin.kernels.fused_queries import FusedQueries, precision_of
 from conjoin.kernels.fused_table import FusedTable, Optimised, RowGroups, Tile, optimise_rows, optimise_table
 from conjoin.model.model import Model
@@ -128,6 +129,7 @@ class FusedStep:
                 tile=self.tile,
             )
             form, recipe = self.model.form, self.recipe
+            assert isinstance(form, TiedForm), "there are kernels for these only (why_not)"
             self._queries = bound = FusedQueries(form, table, relations.table, n3=recipe.n3, f2=recipe.f2)
         bound.table.refresh()
 
