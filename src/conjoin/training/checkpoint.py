@@ -89,10 +89,9 @@ def load_model(path: Path, model: Model) -> None:
     with _reading(path) as (stored, words):
         seal = words.pop(SEAL)
         digest.update(json.dumps(words, sort_keys=True).encode())
-        wanted = {
-            TABLE: (len(model.entities), model.form.entity_width(model.rank)),
-            "relations": tuple(model.relations.shape),
-        }
+        state = model.state_dict()
+        wanted = {name: tuple(tensor.shape) for name, tensor in state.items()}
+        wanted[TABLE] = (len(model.entities), model.form.entity_width(model.rank))
         names = sorted(stored.keys())
         if names != sorted(wanted):
             raise RunError(f"{path} does not fit its run: it holds {' and '.join(names) or 'nothing'}")
@@ -101,6 +100,12 @@ def load_model(path: Path, model: Model) -> None:
             shape = tuple(rows.get_shape())
             if wanted[name] != shape:
                 raise RunError(f"{path} does not fit its run: {name} has the shape {shape}")
+            if len(shape) < len(wanted[TABLE]):  # parameters and state that relations share
+                block = stored.get_tensor(name)
+                digest.update(_introduced(name, block.dtype, shape))
+                digest.update(_octets(block))
+                state[name].copy_(block)
+                continue
             size = max(1, BLOCK_BYTES // (4 * shape[1]))
             for start in range(0, max(1, shape[0]), size):
                 block = rows[start : start + size]
@@ -110,7 +115,7 @@ def load_model(path: Path, model: Model) -> None:
                 if name == TABLE:
                     model.entities.put(start, block)
                 else:
-                    model.relations.detach()[start : start + size] = block
+                    state[name][start : start + size] = block
     if seal != digest.hexdigest():
         raise broken_seal(path)
 

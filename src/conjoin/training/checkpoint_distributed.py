@@ -211,7 +211,7 @@ def _places(training: Training, stored: Mapping[str, Any]) -> dict[str, Tensor]:
         if name == COSTS:
             places[name] = _room_for_costs(training, stored[name])
             continue
-        parameter = training.model.get_parameter(rest) if kind == "best" else parameters[int(number)]
+        parameter = training.model.state_dict()[rest] if kind == "best" else parameters[int(number)]
         shape = parameter.shape if stored[name]["shape"] else ()
         tensor = torch.zeros(shape, dtype=DTYPES[stored[name]["dtype"]], device=parameter.device if shape else None)
         if kind == "best":

@@ -126,8 +126,12 @@ class Training(Iterator[Epoch]):
             raise StopIteration
         number = self.progress.epoch + 1
         synchronize(self.model.device)
-        with matmul_precision(self.recipe.precision), self.threads(), self._clock():
-            costs = self._pass(number)
+        self.model.train()
+        try:
+            with matmul_precision(self.recipe.precision), self.threads(), self._clock():
+                costs = self._pass(number)
+        finally:
+            self.model.eval()
         objective = self.step.objective
         terms = objective.by_name(costs)
         epoch = Epoch(number, costs[0], objective.penalties(costs), self.progress.seconds, terms=terms)
