@@ -124,11 +124,11 @@ def page(root: Path = ROOT) -> str:
         "",
         "One line per run. Its command with `--root DIR` trains the run again beside ours. A CPU gives the same ranks"
         " if four things are the same: the sources (the commit of that line), the torch version and the number of"
-        " threads (both in `run.json`), and the study file as it was when the run was committed. Another commit may round"
-        " otherwise, which moves 5★ [as another seed does](reproduce.md#what-repeats). `data` begins the checksum of"
-        " the graph, `seconds` are of training. `conjoin study restore STUDY -o DIR` writes the run's folder with the"
-        " rest: settings, versions, every epoch, every rank. A + after a commit: files had been changed since. Where the"
-        " commit was not recorded, take the one that added the run to `studies/results`."
+        " threads (both in `run.json`), and the study file as it was when the run was committed. Another commit may"
+        " round otherwise, which moves 5★ [as another seed does](reproduce.md#what-repeats). `data` begins the checksum"
+        " of the graph, `seconds` are of training. `conjoin study restore STUDY -o DIR` writes the run's folder with"
+        " the rest: settings, versions, every epoch, every rank. A + after a commit: files had been changed since."
+        " Where the commit was not recorded, take the one that added the run to `studies/results`."
         f" Of the {_runs(evidence.readings)} runs of `studies/readings.toml` those of the chosen settings are listed;"
         " `conjoin study run studies/readings.toml --seeds 0 --root DIR` does the whole search again.",
         "",

@@ -80,6 +80,7 @@ def test_version() -> None:
     assert choose_device().reason in ran.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "offered"),
     [("conjoin tr", ["train"]), ("conjoin train wn", ["wn18rr", "wn18"]), ("conjoin inspect at", ["atlas"])],
@@ -115,6 +116,7 @@ def test_output_without_unicode_is_escaped() -> None:
     assert "Complεx" in [form["paper"] for form in listed["forms"]]
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_prints_no_error() -> None:
     process = subprocess.Popen(command("forms"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None

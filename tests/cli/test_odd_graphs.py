@@ -25,6 +25,7 @@ STRANGE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "facts",
     [

@@ -39,6 +39,7 @@ def events(folder: Path) -> int:
     return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_second_process_is_refused_and_interrupted_one_advises_resume(
     lands: Path, tmp_path: Path, number: signal.Signals, code: int

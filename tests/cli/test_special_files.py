@@ -179,6 +179,7 @@ def refused(ran: Ran, tmp_path: Path) -> None:
     assert all(stat.S_ISFIFO(path.stat().st_mode) for path in pipes), "the pipe was replaced by a file"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "parameter"), CASES)
 @pytest.mark.usefixtures("deadline")
 def test_a_pipe_is_refused(
@@ -191,6 +192,7 @@ def test_a_pipe_is_refused(
     refused(ran, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", AS_TEXT)
 @pytest.mark.usefixtures("deadline")
 def test_a_pipe_named_in_a_text_option_is_refused(
@@ -247,6 +249,7 @@ def test_a_pipe_as_events_file_is_refused(lands: Path, tmp_path: Path) -> None:
     refused(conjoin("train", lands, *TINY, "-o", run), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("deadline")
 def test_devices_and_standard_input_are_refused(lands: Path, tmp_path: Path) -> None:
     """Standard input is a pipe or a terminal; what comes from it is saved to a file first."""

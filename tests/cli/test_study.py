@@ -65,6 +65,7 @@ def test_two_processes_finish_each_run_once(tmp_path: Path) -> None:
     assert all(len(folder.events) == 60 for _, folder in finished(study, tmp_path / "out"))
 
 
+@pytest.mark.slow
 def test_run_status_and_narrowing(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     where = (study.file, "--root", tmp_path / "out", "--device", "cpu")
@@ -130,6 +131,7 @@ def test_wrong_use_is_answered(tmp_path: Path) -> None:
         assert complaint in ran.err
 
 
+@pytest.mark.slow
 def test_a_limit_of_time_is_kept_and_gone_on_from(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     where = (study.file, "--root", tmp_path / "out", "--device", "cpu")

@@ -16,6 +16,7 @@ from conjoin.runs.folder import RunFolder
 pytest.importorskip("optuna", reason="tuning needs the extra `tune`")
 
 
+@pytest.mark.slow
 def test_train_reads_the_settings_that_tune_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     small_study(tmp_path)

@@ -24,9 +24,10 @@ def drawn(link: str, queries: int, entities: int, width: int, seed: int) -> tupl
 
 
 def test_every_link_has_an_oracle() -> None:
-    assert set(LINKS) == set(oracle.PAIRS) == set(LinkNames())
+    assert set(LINKS) == set(oracle.PAIRS)
+    assert set(LinkNames()) == set(LINKS) - set(oracle.QUERY_PARTS)
     assert all(link_named(name) is link and link.name == name for name, link in LINKS.items())
-    assert len(LinkNames()) == len(LINKS)
+    assert len(LinkNames()) == len(list(LinkNames()))
     with pytest.raises(UnknownName, match="l3"):
         link_named("l3")
 

@@ -130,6 +130,8 @@ def test_a_named_form_takes_ties_and_options() -> None:
         ("FiveStar(quotient=mobius, penalty=half)", "penalty=half"),
         ("Pair(unit=yes)", "true"),
         ("DistMult(a=b)", "'a'"),
+        ("TransE(distance=l3)", "l3"),
+        ("TransE(distance=hyperplane)", "hyperplane"),
         ("x" * (LONGEST + 1), str(LONGEST + 1)),
     ],
 )

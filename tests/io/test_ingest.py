@@ -172,6 +172,7 @@ def test_a_folder_keeps_its_splits(tmp_path: Path) -> None:
     assert graph.entities.find("anna") == 0
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_guard_for_the_processes_that_parse(tmp_path: Path) -> None:
     written(tmp_path / "facts.nt", [f"<urn:{i}> <urn:r> <urn:{i + 1}> ." for i in range(300)])
     script = tmp_path / "script.py"
@@ -210,6 +211,7 @@ def test_threads_and_memory_change_no_byte(tmp_path: Path) -> None:
     assert other["test.npy"] != first["test.npy"]
 
 
+@pytest.mark.slow
 def test_several_processes_read_ntriples_as_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "BLOCK_BYTES", 4000)
     facts = [f"<http://x/{i % 97}> <http://x/p> _:b{i % 7} ." for i in range(400)]

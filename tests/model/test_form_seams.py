@@ -159,12 +159,19 @@ class Huber(Link):
         return -torch.where(gap < 1, gap.square() / 2, gap - 0.5).sum(dim=-1)
 
 
+class Wide(Huber):
+    name = "wide"
+    query_parts = 2
+
+
 HUBER = Huber()
+WIDE = Wide()
 NAMELESS = Huber
 """
 ENTRIES = """[conjoin.links]
 huber = toy_link:HUBER
 broken = toy_link:HUBER
+wide = toy_link:WIDE
 nameless = toy_link:NAMELESS
 [conjoin.forms]
 huber-transe = toy_link:FORM
@@ -197,6 +204,8 @@ def test_a_link_of_another_package_trains_and_ranks(budget: int | None) -> None:
 def test_a_broken_link_of_another_package_is_an_error() -> None:
     for name in ("broken", "nameless"):
         with pytest.raises(BrokenPlugin, match=name):
-            _ = form(f"TransE(distance={name})").link
+            form(f"TransE(distance={name})")
+    with pytest.raises(FormError, match="wide.*2"):
+        form("TransE(distance=wide)")
     with pytest.raises(FormError, match="huber"):
         form("TransE(distance=hubber)")

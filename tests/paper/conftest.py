@@ -15,3 +15,11 @@ def place(tmp_path: Path) -> Path:
     for name in ("paper", "mobius", "layout", "readings"):
         shutil.copy(STUDIES / f"{name}.toml", tmp_path / "studies")
     return tmp_path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that write a whole page as slow: each takes seconds, and the page itself is tested anyway."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and "place" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)

@@ -38,7 +38,7 @@ def test_the_page_is_what_the_results_say() -> None:
 
 def test_the_committed_results_hold_no_weights() -> None:
     files = [file for file in (ROOT / "studies" / "results").rglob("*") if file.is_file() and file.name != ".lock"]
-    assert {file.suffix for file in files} == {".json", ".jsonl", ".parquet"}
+    assert {file.suffix for file in files} == {".json", ".parquet"}
 
 
 def test_without_results_all_is_open_and_every_command_selects_runs(place: Path) -> None:

@@ -147,7 +147,7 @@ def test_facts_that_were_trained_on_or_come_again_are_not_held_out(run: Path, gr
         for expected, found in zip(draw(once, split, fitting), draw(twice, split, fitting), strict=True):
             assert np.array_equal(expected, found)
     assert calibrate(twice, fitting).about == calibrate(once, fitting).about
-    with pytest.raises(UsageError, match="no validation facts that train lacks"):
+    with pytest.raises(UsageError, match="graph"):
         calibrate(Predictor(model, replace(graph, valid=graph.train)))
     assert "calibrated" not in calibrate(Predictor(model, replace(graph, test=graph.valid)), fitting).measured
 
@@ -225,7 +225,7 @@ def test_calibrated_probabilities_are_more_reliable_than_scores(run: Path) -> No
     assert measured["facts"] == 13
 
 
-def test_mined_facts_have_the_probability_of_a_rehearsal(own_run: RunFolder, graph: Graph) -> None:
+def test_mined_facts_have_the_probability_measured_with_valid_hidden(own_run: RunFolder, graph: Graph) -> None:
     """`next` has a curve of its own: what was right among its own mined facts, not among those of all relations."""
     calibration = calibrate(open_run(own_run.path), SMALL)
     half, following = (graph.relations.index[name] for name in ("half", "next"))
@@ -316,7 +316,17 @@ def test_answers_of_a_calibrated_run_have_a_probability(own_run: RunFolder, grap
     assert open_run(tmp_path / "bundle").ask("n00", "next") == predictor.ask("n00", "next")
     content = json.loads(file.read_text())
     mined = ("mined", "mined_relations")
-    assert set(content) == {"run", "weights", "about", "measured", "pooled", "relations", *mined, "sha256"}
+    assert set(content) == {
+        "format_version",
+        "run",
+        "weights",
+        "about",
+        "measured",
+        "pooled",
+        "relations",
+        *mined,
+        "sha256",
+    }
 
 
 def test_a_calibration_that_is_damaged_or_of_another_run_is_refused(own_run: RunFolder, graph: Graph) -> None:

@@ -188,7 +188,7 @@ def test_progress_is_told_by_block() -> None:
 @pytest.mark.parametrize(
     ("wrong", "error", "words"),
     [
-        ({"n": 0}, UsageError, "at least one"),
+        ({"n": 0}, UsageError, "0"),
         ({"min_probability": 1.5}, UsageError, "between 0 and 1"),
         ({"relation": "r9"}, UnknownName, "unknown relation"),
     ],
@@ -201,7 +201,7 @@ def test_wrong_wishes(wrong: dict[str, Any], error: type[Exception], words: str)
 def test_a_model_that_has_diverged() -> None:
     predictor = predictor_of(graph_of())
     predictor.model.relations[0, 0] = torch.nan
-    with pytest.raises(Diverged, match="diverged"):
+    with pytest.raises(Diverged, match="finite"):
         list(mine(predictor))
 
 
@@ -223,5 +223,5 @@ def test_files(tmp_path: Path, ending: str) -> None:
 def test_files_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"ends in \.csv, \.tsv or \.parquet"):
         write_mined(tmp_path / "mined.xlsx", [])
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="nowhere"):
         write_mined(tmp_path / "nowhere" / "mined.csv", [])

@@ -180,8 +180,10 @@ def answer_report(
     question: Sequence[str | None], answers: list[Answer], *, min_probability: float | None = None
 ) -> dict[str, Any]:
     """The JSON object of one question."""
+    from conjoin.predict.views import answer_json
+
     head, relation, tail = question
-    lines = [asdict(answer) for answer in answers]
+    lines = [answer_json(answer) for answer in answers]
     if min_probability is not None:
         below = [_is_below(answer, min_probability) for answer in answers]
         lines = [{**line, "below": low} for line, low in zip(lines, below, strict=True)]

@@ -25,7 +25,7 @@ def forms(
     conjoin forms
     conjoin train atlas --form "FiveStar(c=conj(b), d=-conj(a))"
     """
-    from conjoin.forms.notation import FORMS, SYMBOLS, plugin_forms
+    from conjoin.forms.notation import FAMILIES, FORMS, SYMBOLS, plugin_forms
     from conjoin.forms.tied import TiedForm
     from conjoin.runtime import plugins
 
@@ -49,11 +49,14 @@ def forms(
         emit({"rank": rank, "forms": listed})
         return
     rows = [
-        (name, SYMBOLS.get(name, ""), str(form), f"{form.relation_width(rank):,}")
+        (name, SYMBOLS.get(name, ""), str(form), form.link.name, f"{form.relation_width(rank):,}")
         for name, form in listed_forms.items()
     ]
-    show_table(
-        f"Forms, and real parameters of a relation at rank {rank}", ("name", "paper", "form", "reals"), rows, left=3
-    )
-    show("Options: quotient = phase | mobius | aligned (FiveStar), layout = proper | published (ComplEx):")
+    title = f"Forms, how a query and an entity are scored (link), and real parameters of a relation at rank {rank}"
+    show_table(title, ("name", "paper", "form", "link", "reals"), rows, left=4)
+    show("Options:")
+    for name, family in FAMILIES.items():
+        for option, values in family.CHOICES.items():
+            show(f"  {option} = {' | '.join(values)} ({name})")
+    show("Example:")
     show('  conjoin train wn18rr --form "5star-conj(quotient=mobius)"')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,6 +60,7 @@ def mine(
     from conjoin.predict.mining import check_file, write_mined
     from conjoin.predict.mining import mine as mine_facts
     from conjoin.predict.predictor import open_run
+    from conjoin.predict.views import mined_json
 
     if out is not None:
         check_file(out, for_spreadsheets=for_spreadsheets)
@@ -81,7 +81,7 @@ def mine(
     opt.say_formulas(formulas, changed=for_spreadsheets)
     if json:
         report = {"run": str(run), "calibrated": predictor.calibration is not None, "count": len(facts)}
-        written = {"facts": [asdict(fact) for fact in facts]} if out is None else {"file": str(out)}
+        written = {"facts": [mined_json(fact) for fact in facts]} if out is None else {"file": str(out)}
         emit({**report, **written} | ({"formulas": formulas} if out is not None else {}))
         return
     if out is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +38,7 @@ def score(
     from conjoin.errors import UsageError
     from conjoin.predict.inputs import CheckedFacts, all_words, untrained_names
     from conjoin.predict.predictor import open_run
+    from conjoin.predict.views import scored_json
     from conjoin.runtime.text_escaping import for_spreadsheet
 
     match given:
@@ -59,7 +59,7 @@ def score(
     untrained = untrained_names(predictor.graph, names)
     opt.say_untrained(untrained, "these facts")
     if json:
-        report = {"run": str(run), "scores": [asdict(line) for line in scored], "skipped": list(checked.refused)}
+        report = {"run": str(run), "scores": [scored_json(line) for line in scored], "skipped": list(checked.refused)}
         emit({**report, "untrained": untrained})
         return
     show("head\trelation\ttail\tscore\trank\tknown\tprobability\tlabel")

@@ -27,10 +27,11 @@ def similar(
     conjoin similar runs/atlas France
     """
     from conjoin.predict.predictor import open_run
+    from conjoin.predict.views import similar_json
 
     answers = open_run(run, weights=weights).similar(entity, k)
     if json:
-        lines = [{"entity": a.entity, "label": a.label, "score": a.score, "linked": a.known} for a in answers]
+        lines = similar_json(answers)
         emit({"run": str(run), "entity": entity, "similar": lines})
         return
     rows = [(answer.label, "linked" if answer.known else "", f"{answer.score:.3f}") for answer in answers]

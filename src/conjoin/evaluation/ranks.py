@@ -139,30 +139,7 @@ class Ranks:
     def read(cls, path: AnyPath) -> Ranks:
         """The inverse of `write`. Shared questions are looked for beside the file and in the folders above it."""
         file = Path(path)
-        return cls._of(_read_table(file), file, lambda name, checksum: _shared_questions(file, name, checksum))
-
-    @classmethod
-    def parse(cls, content: bytes, name: AnyPath, questions: Callable[[str, str], Mapping[str, Any]]) -> Ranks:
-        """The ranks in a file's bytes; errors call it `name`.
-
-        `questions(file name, checksum)` gives the columns of ASKED where the file refers to shared questions.
-        """
-        return cls._of(_read_table(io.BytesIO(content), name), Path(name), questions)
-
-    @classmethod
-    def _of(cls, table: Any, path: Path, questions: Callable[[str, str], Mapping[str, Any]]) -> Ranks:
-        shared = (table.schema.metadata or {}).get(QUESTIONS)
-        try:
-            if shared is not None:
-                name, _, checksum = shared.decode().rpartition(" ")
-                for column, values in questions(name, checksum).items():
-                    table = table.append_column(column, values)
-            words = table.column("direction").to_pylist()
-            numbers = {c: _whole(table.column(c)) for c in COLUMNS if c != "direction"}
-            numbers["direction"] = np.array([DIRECTIONS.index(word) for word in words], dtype=np.int64)
-        except (ValueError, KeyError) as error:
-            raise RunError(f"{path} cannot be read as ranks ({error}): rank the run again") from error
-        return cls(**numbers)
+        return _ranks_of(_read_table(file), file, lambda name, checksum: _shared_questions(file, name, checksum))
 
     def _table(self) -> Any:
         import pyarrow as pa
@@ -170,6 +147,29 @@ class Ranks:
         columns = {column: pa.array(getattr(self, column), pa.int32()) for column in COLUMNS}
         columns["direction"] = pa.array([DIRECTIONS[d] for d in self.direction.tolist()], pa.string())
         return pa.table(columns)
+
+
+def parse_ranks(content: bytes, name: AnyPath, questions: Callable[[str, str], Mapping[str, Any]]) -> Ranks:
+    """The ranks in a file's bytes; errors call it `name`.
+
+    `questions(file name, checksum)` gives the columns of ASKED where the file refers to shared questions.
+    """
+    return _ranks_of(_read_table(io.BytesIO(content), name), Path(name), questions)
+
+
+def _ranks_of(table: Any, path: Path, questions: Callable[[str, str], Mapping[str, Any]]) -> Ranks:
+    shared = (table.schema.metadata or {}).get(QUESTIONS)
+    try:
+        if shared is not None:
+            name, _, checksum = shared.decode().rpartition(" ")
+            for column, values in questions(name, checksum).items():
+                table = table.append_column(column, values)
+        words = table.column("direction").to_pylist()
+        numbers = {c: _whole(table.column(c)) for c in COLUMNS if c != "direction"}
+        numbers["direction"] = np.array([DIRECTIONS.index(word) for word in words], dtype=np.int64)
+    except (ValueError, KeyError) as error:
+        raise RunError(f"{path} cannot be read as ranks ({error}): rank the run again") from error
+    return Ranks(**numbers)
 
 
 def _whole(column: Any) -> Ids:

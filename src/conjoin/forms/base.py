@@ -97,7 +97,7 @@ class Form(ABC):
 
     def query_width(self, rank: int) -> int:
         """Real numbers of one query row."""
-        return self.entity_width(rank) - self.link.columns
+        return self.link.query_parts * (self.entity_width(rank) - self.link.columns)
 
     @property
     def derives_reciprocals(self) -> bool:

@@ -40,6 +40,8 @@ class Link(ABC):
     name: str
     columns: int = 0
     """Stored numbers behind an entity's vector, such as a bias."""
+    query_parts: int = 1
+    """How many vectors, each as long as that of an entity, a query row holds."""
 
     @abstractmethod
     def scores(self, q: Tensor, rows: Tensor) -> Tensor:
@@ -209,6 +211,7 @@ class Hyperplane(Link):
     """
 
     name = "hyperplane"
+    query_parts = 2
 
     def scores(self, q: Tensor, rows: Tensor) -> Tensor:
         p, w = q.chunk(2, dim=1)
@@ -250,20 +253,21 @@ LINKS: MappingProxyType[str, Link] = MappingProxyType(
 
 
 class LinkNames(Collection[str]):
-    """The names of all links, those of other packages too, for options of forms.
+    """The names of links whose query is one vector, those of other packages too, for options of forms.
 
     >>> "l2" in LinkNames(), list(LinkNames())[:2]
     (True, ['dot', 'dot-bias'])
     """
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*LINKS, *plugins.names("link")]))
+        built_in = (name for name, link in LINKS.items() if link.query_parts == 1)
+        return iter(dict.fromkeys([*built_in, *plugins.names("link")]))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        return name in LINKS or name in list(iter(self))
+        return name in list(iter(self))
 
 
 def link_named(name: str) -> Link:
@@ -275,7 +279,7 @@ def link_named(name: str) -> Link:
     if name in LINKS:
         return LINKS[name]
     if name not in plugins.names("link"):
-        raise unknown("link", name, list(LinkNames()))
+        raise unknown("link", name, [*LINKS, *plugins.names("link")])
     value = plugins.load_plugin("link", name)
     if not isinstance(value, Link):
         raise plugins.broken("link", name, f"it is {type(value).__name__}, not a Link")

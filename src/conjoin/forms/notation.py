@@ -24,7 +24,7 @@ FAMILIES: dict[str, type[Form]] = {
 }
 """The built-in families. Each is also a named form: itself with its defaults, unless FORMS names that already."""
 
-_CHOSEN: dict[str, Form] = {
+_TIED: dict[str, Form] = {
     "complex": ComplEx(),
     "complex-conj": ComplEx(a2=conj("a1")),
     "complex-twin": ComplEx(a2=Tie("a1")),
@@ -37,10 +37,13 @@ _CHOSEN: dict[str, Form] = {
     "5star-halfreg": FiveStar(penalty="half"),
     "pair": Pair(),
     "quate": Pair(c=-conj("b"), d=conj("a"), unit="true"),
-    "transe-squared": TransE(distance="squared"),
 }
 FORMS: MappingProxyType[str, Form] = MappingProxyType(
-    _CHOSEN | {name.casefold(): made for name, family in FAMILIES.items() if (made := family()) not in _CHOSEN.values()}
+    {
+        **_TIED,
+        **{name.casefold(): made for name, family in FAMILIES.items() if (made := family()) not in _TIED.values()},
+        "transe-squared": TransE(distance="squared"),
+    }
 )
 """The named forms."""
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from conjoin.errors import FormError
 from conjoin.forms.base import Form
 from conjoin.forms.link import Link, LinkNames, link_named
 
@@ -23,6 +24,14 @@ class TransE(Form):
     distance: str = "l2"
 
     CHOICES: ClassVar = {"distance": LinkNames()}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.link.query_parts != 1:
+            raise FormError(
+                f"distance={self.distance} needs {self.link.query_parts} vectors in a query, but TransE has one. "
+                "Choose another link."
+            )
 
     @property
     def link(self) -> Link:

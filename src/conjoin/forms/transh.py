@@ -26,9 +26,6 @@ class TransH(Form):
     def relation_width(self, rank: int) -> int:
         return 2 * rank
 
-    def query_width(self, rank: int) -> int:
-        return 2 * rank
-
     def unfold(self, relations: Tensor, shared: object = None) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """The move d and the unit normal w, (B, rank) each."""
         move, normal = relations.chunk(2, dim=-1)

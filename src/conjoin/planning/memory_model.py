@@ -12,6 +12,7 @@ from typing import Literal
 
 from conjoin.errors import UsageError
 from conjoin.forms.base import Form
+from conjoin.forms.link import DOT, LiftedLink
 from conjoin.forms.tied import TiedForm
 from conjoin.graph.graph import KNOWN_AT_ONCE, KNOWN_BLOCK, SPLITS, Graph
 from conjoin.model.padding import GRAIN
@@ -20,6 +21,7 @@ from conjoin.planning.fused_memory import fused_bytes, input_bytes
 from conjoin.training.batches import CPU_SPAN, GPU_SPAN
 from conjoin.training.optimizer import SLOTS
 from conjoin.training.recipe import OptimizerName
+from conjoin.training.steps.choose import WITH_KERNELS
 from conjoin.training.steps.dense import GROUPED
 
 REAL = 4
@@ -30,6 +32,8 @@ STATES = {rule: len(names) for rule, names in SLOTS.items()}
 BUDGET = {"cpu": CPU_BUDGET, "cuda": GPU_BUDGET}
 TILE = 8 * MIB
 """A tile of scores, its gradient and what the optimiser needs for it, on a CPU (`conjoin.model.softmax`)."""
+LINKED_TILE = 2 * TILE
+"""The same with a link that is not a dot product, whose gradient takes more buffers of a tile."""
 ENTITY_ROWS, SLOT_ROWS = 17, 11
 """Buffers of a batch that autograd holds: per width of an entity and per width of the slots. Measured with ComplEx and
 5★E, whose slots differ fourfold in width."""
@@ -42,6 +46,8 @@ FILTER_BLOCK = 128
 """Per triple of a block that is looked through for answers to what is asked, where not all are sorted."""
 ANSWERS = 100
 """Known answers to a question on average, to be on the safe side."""
+LINKED = 3
+"""Buffers of scores that a link other than the dot product needs beside the scores themselves, in ranking."""
 COMPARED, COMPARED_SHARED = 2, 3
 """Ranking holds scores (4 bytes each) and the signs of differences (4): `EntityTable.standing`; a shard holds the
 summands of a count (8)."""
@@ -284,10 +290,21 @@ def _slots(setting: PlannedSetting) -> int:
     return (2 * len(form.stored) + len(form.ties)) * form.slot_width(setting.rank)
 
 
+def has_kernels(setting: PlannedSetting) -> bool:
+    """Can fused kernels train this setting on a GPU, in another precision than fp32 (`training.steps.choose.why_not`)?"""
+    return setting.processes == 1 and not setting.negatives and type(setting.form) in WITH_KERNELS
+
+
 def _fused(setting: PlannedSetting) -> bool:
-    """Whether `learn.step.why_not` finds nothing in the setting."""
-    alone = setting.processes == 1 and not setting.negatives
-    return setting.device == "cuda" and alone and setting.precision != "fp32"
+    return setting.device == "cuda" and has_kernels(setting) and setting.precision != "fp32"
+
+
+def _longer_rows(rows: int, setting: PlannedSetting) -> int:
+    """Bytes of the longer rows, their gradient, and that of the table out of it, where a link is computed as a dot product of such rows
+    (`EntityTable.softmax`)."""
+    table = REAL * rows * setting.width
+    lifts = isinstance(setting.form.link, LiftedLink) and setting.processes == 1 and table <= BUDGET[setting.device]
+    return 3 * REAL * rows * (setting.width + 1) if lifts else 0
 
 
 def _sampled(rows: int, width: int, batch: int, setting: PlannedSetting) -> tuple[int, int]:
@@ -300,9 +317,12 @@ def _softmax_on_cpu(rows: int, width: int, batch: int, asked: int, setting: Plan
     scores, table, budget = REAL * batch * rows, REAL * rows * width, BUDGET["cpu"]
     if setting.negatives:
         return _sampled(rows, width, batch, setting)
+    longer, tile = _longer_rows(rows, setting), TILE if setting.form.link is DOT else LINKED_TILE
     if setting.processes > 1 or min(scores, table) > budget:
-        return TILE, 0
-    return min(REAL * asked * rows, budget), table
+        return tile, 0
+    if setting.form.link is not DOT and not longer:
+        return tile, table
+    return min(REAL * asked * rows, budget) + longer, table
 
 
 def _softmax_on_gpu(rows: int, width: int, batch: int, setting: PlannedSetting) -> tuple[int, int, int]:
@@ -313,7 +333,10 @@ def _softmax_on_gpu(rows: int, width: int, batch: int, setting: PlannedSetting) 
         return buffer, 0, gradient
     if setting.processes > 1 or min(scores, table) > budget:
         return min(scores, budget), 0, REAL * min(rows, budget // (REAL * batch)) * width
-    return (2 * scores if scores <= budget else budget), table, 0
+    longer = _longer_rows(rows, setting)
+    if setting.form.link is not DOT and not longer:
+        return min(4 * scores, budget), table, 0
+    return (2 * scores if scores <= budget else budget) + longer, table, 0
 
 
 def _filter(sizes: PlannedSizes, each: int) -> int:
@@ -338,9 +361,11 @@ def _ranking(sizes: PlannedSizes, rows: int, setting: PlannedSetting) -> int:
     if not asked:
         return 0
     scores = REAL * max(asked, FEWEST) * rows
-    kept = _filter(sizes, FILTER_KEPT)
+    kept, linked = _filter(sizes, FILTER_KEPT), 0 if setting.form.link is DOT else LINKED
     if setting.device == "cpu":
-        times = COMPARED if setting.processes == 1 else COMPARED_SHARED
+        times = linked + (COMPARED if setting.processes == 1 else COMPARED_SHARED)
         return kept + times * min(scores, budget // 2 + REAL * asked * 96)
     # Counted by a kernel where all scores are there at once; in blocks otherwise, with the signs beside them.
-    return kept + (scores if scores <= budget and setting.processes == 1 else COMPARED * min(scores, budget // 2))
+    if scores <= budget and setting.processes == 1:
+        return kept + (1 + linked) * scores
+    return kept + (COMPARED + linked) * min(scores, budget // 2)

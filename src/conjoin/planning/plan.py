@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from conjoin.errors import UsageError
-from conjoin.planning.memory_model import Memory, PlannedSetting, PlannedSizes, memory, parameters
+from conjoin.planning.memory_model import Memory, PlannedSetting, PlannedSizes, has_kernels, memory, parameters
 from conjoin.planning.tie_savings import TieSavings, tie_savings
 
 USABLE = 0.9
@@ -136,12 +136,11 @@ def _recommend(sizes: PlannedSizes, setting: PlannedSetting, available: int | No
 
 
 def _precision(sizes: PlannedSizes, setting: PlannedSetting, available: int | None) -> str:
-    """The fastest that can be had: bf16 holds the table once more, and is for one process without sampling."""
+    """The fastest possible: bf16 holds the table once more, and needs fused kernels."""
     if setting.device == "cpu":
         return "fp32"
     half = replace(setting, precision="bf16")
-    alone = setting.processes == 1 and not setting.negatives
-    return "bf16" if alone and (available is None or _fits(sizes, half, available)) else "tf32"
+    return "bf16" if has_kernels(half) and (available is None or _fits(sizes, half, available)) else "tf32"
 
 
 def _room(sizes: PlannedSizes, setting: PlannedSetting, available: int) -> str:

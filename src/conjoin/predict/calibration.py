@@ -22,30 +22,29 @@ from conjoin.runtime.progress import Track, silent
 
 Method = Literal["isotonic", "platt"]
 FEWEST = 50
-"""Held-out facts that a relation needs, in each direction, for a curve of its own; others share the pooled curve."""
+"""Held-out facts per direction that a relation needs for its own curve; the others share the pooled curve."""
 HARD, EASY = 50, 50
-"""Against all entities: so many best-scored corruptions of each fact, and so many of the rest that stand for it."""
+"""Sampled corruptions of each fact: the best-scored ones, and random ones with the weight of all others."""
 SHOWN = 10
 MINED = 100
-"""Mined facts that are measured."""
+"""How many mined facts are evaluated."""
 DEEP, SHALLOWEST, DEEPEST = 5, 250, 5000
-"""A curve of mined facts is fitted on so many for each that was hidden, within these limits; what is less plausible
-counts as the last of them."""
+"""Mined facts per hidden fact on which a curve is fitted, and the least and most in all. Less plausible facts get the
+probability of the last one."""
 TOGETHER = (5, 25)
-"""Mined facts are judged some at a time, a tenth of those that were right within these limits: if the last three are
-wrong, nothing follows about those below."""
+"""Least and most mined facts per group, a tenth of the right ones. Groups smooth the curve: three wrong facts at its
+end say nothing about those below."""
 BINS = 10
 LEAST = 1e-6
-"""No probability is smaller, and in the log loss none is nearer to 1: one surprise should not make it infinite."""
+"""The smallest probability. The log loss also keeps this distance from 1, so that one fact cannot make it infinite."""
 
 
 class CalibrationSample(NamedTuple):
-    """Candidates of the questions of a split, row by row; the fact itself stands in the first column.
+    """Candidates of the queries of a split, one row per query; column 0 is the held-out fact.
 
-    All are (questions, candidates) but `relation`, (questions,). `weight` is how many candidates each stands for, 0
-    where a question has no further candidate; a question with several facts has a row for each, whose other candidates
-    count for as much less. `share` is the model's own softmax probability, `shown` marks the candidates that a list of
-    ten new answers shows.
+    All arrays have the shape (queries, candidates), `relation` (queries,). `weight` is how many candidates an entry
+    represents, 0 for padding. A query with several facts has one row for each, and its other candidates are divided
+    among these rows. `share` is the softmax probability of the model, `shown` marks the ten best new answers.
     """
 
     score: Reals
@@ -63,8 +62,8 @@ class CalibrationSample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Fitting:
-    """How to fit. Without a `ratio` each fact stands against all entities that make no known fact; with one it stands
-    against so many of them, drawn at random, which makes the prior probability 1 / (1 + ratio)."""
+    """How to fit. Without a `ratio` each fact is compared with all entities that complete no known fact. With one it is
+    compared with `ratio` random ones, which makes the prior probability 1 / (1 + ratio)."""
 
     method: Method = "isotonic"
     ratio: int | None = None
@@ -75,13 +74,13 @@ class Fitting:
         if self.method not in get_args(Method):
             raise unknown("method", self.method, get_args(Method), way_out="Choose isotonic or platt.")
         if self.ratio is not None and self.ratio < 1:
-            raise UsageError(f"ratio = {self.ratio} is too small: a fact stands against at least one corruption")
+            raise UsageError(f"ratio must be at least 1, got {self.ratio}.")
         if self.fewest < 2:
-            raise UsageError(f"fewest = {self.fewest} is too small: a curve needs at least two facts")
+            raise UsageError(f"fewest must be at least 2, got {self.fewest}: a curve needs two facts.")
 
 
 def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Track = silent) -> Calibration:
-    """Curves fitted on valid; `measured` holds their reliability on test, beside that of uncalibrated scores.
+    """Fit curves on valid; `measured` holds their reliability on test and that of uncalibrated scores.
 
     >>> from conjoin.datasets.load import load
     >>> from conjoin.model.model import Model
@@ -92,9 +91,10 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
     """
     chosen, graph = fitting or Fitting(), predictor.graph
     if not len(held_out(graph, "valid")):
-        of_its_own = " that train lacks" if len(graph.valid) else ""
+        of_its_own = " outside train" if len(graph.valid) else ""
         raise UsageError(
-            f"{graph.name} has no validation facts{of_its_own} to calibrate on: {HOLD_MORE_OUT}, train again"
+            f"{graph.name} has no validation facts{of_its_own}, so it cannot be calibrated: {HOLD_MORE_OUT}, "
+            "train again"
         )
     valid = draw(predictor, "valid", chosen, track=track)
     pooled = fit(valid.score, valid.truth, valid.weight, chosen.method)
@@ -124,25 +124,26 @@ def calibrate(predictor: Predictor, fitting: Fitting | None = None, *, track: Tr
 
 
 def fit_mined(predictor: Predictor, fewest: int, *, track: Track = silent) -> tuple[Curve | None, dict[int, Curve]]:
-    """From plausibility to the share of mined facts that are right, where valid was hidden.
+    """Curves from log plausibility to the fraction of mined facts that are right, measured with valid hidden.
 
-    Relations with enough hidden facts have a curve each; the first one is for the others together, or that of all
-    relations where the others have nothing to find. How plausible a fact has to be differs by relation, so they are
-    mined for one by one.
+    Every relation with enough hidden facts has its own curve. The first curve returned is for all other relations
+    together, or for all relations if the others have no hidden facts.
     """
     graph = predictor.graph
     stage = HiddenSplit(Predictor(predictor.scorer, graph), ["valid"])
     hidden = np.bincount([r for _, r, _ in stage.hidden], minlength=graph.n_relations)
-    hidden[~np.isin(np.arange(graph.n_relations), graph.train[:, 1])] = 0  # nobody mines for these
+    hidden[~np.isin(np.arange(graph.n_relations), graph.train[:, 1])] = (
+        0  # mining skips relations without training facts
+    )
     enough, others = (np.flatnonzero(found).tolist() for found in (hidden >= fewest, hidden < fewest))
     groups = [others, *([r] for r in enough)]
-    first, *own = (_rehearsed(stage, group, hidden) for group in track(groups, "rehearse", len(groups)))
-    pooled = first or _rehearsed(stage, list(range(graph.n_relations)), hidden)
+    first, *own = (_mined_curve(stage, group, hidden) for group in track(groups, "fit mined", len(groups)))
+    pooled = first or _mined_curve(stage, list(range(graph.n_relations)), hidden)
     return pooled, {r: curve for r, curve in zip(enough, own, strict=True) if curve is not None}
 
 
-def _rehearsed(stage: HiddenSplit, group: list[int], hidden: Ids) -> Curve | None:
-    """The curve of some relations together; None where nothing was hidden, or nothing can be mined."""
+def _mined_curve(stage: HiddenSplit, group: list[int], hidden: Ids) -> Curve | None:
+    """The curve of some relations together; None if no fact was hidden or none can be mined."""
     if not (count := int(hidden[group].sum())):
         return None
     found = stage.first(int(np.clip(DEEP * count, SHALLOWEST, DEEPEST)), relations=group)
@@ -155,14 +156,14 @@ def _rehearsed(stage: HiddenSplit, group: list[int], hidden: Ids) -> Curve | Non
 
 
 def measure_mined(predictor: Predictor, *, track: Track = silent) -> dict[str, Any]:
-    """Where test is hidden: of the first mined facts, how many are right, and how many the calibration says."""
+    """Hide test, mine, and compare how many of the first facts are right with how many the calibration predicts."""
     found = evaluate_mining(predictor, ["test"], n=MINED, track=track)
     said = float(found.said.sum())
     return {"first": len(found.value), "right": int(found.right.sum()), "said": said, "hidden": found.hidden}
 
 
 def held_out(graph: Graph, split: Split) -> Ids:
-    """The facts (n, 3) of a split that no split before it has, each once: the others are known and need no finding."""
+    """The distinct facts (n, 3) of a split that are in no split before it."""
     facts = graph.triples(split)
     fresh = np.zeros(len(facts), dtype=bool)
     fresh[np.unique(codes(facts)[0], return_index=True)[1]] = True
@@ -172,7 +173,7 @@ def held_out(graph: Graph, split: Split) -> Ids:
 
 
 def draw(predictor: Predictor, split: Split, fitting: Fitting, *, track: Track = silent) -> CalibrationSample:
-    """The held-out facts of a split with corruptions that are in no split, both directions."""
+    """The held-out facts of a split with corruptions that are in no split, in both directions."""
     queries = reciprocal(held_out(predictor.graph, split), predictor.graph.n_relations)
     size = max(1, predictor.scorer.questions_at_once() // 4)
     parts = [queries[start : start + size] for start in range(0, len(queries), size)]
@@ -181,7 +182,7 @@ def draw(predictor: Predictor, split: Split, fitting: Fitting, *, track: Track =
         for number, part in enumerate(track(parts, f"compare {split}", len(parts)))
     ]
     sample = CalibrationSample(*(np.concatenate(column) for column in zip(*drawn, strict=True)))
-    if fitting.ratio is None:  # a question of several facts is there once for each, and is asked once
+    if fitting.ratio is None:  # a query with several facts has a row for each
         _, question, facts = np.unique(queries[:, :2], axis=0, return_inverse=True, return_counts=True)
         sample.weight[:, 1:] /= facts[question.reshape(-1), None]
     return sample
@@ -218,10 +219,10 @@ def _draw(predictor: Predictor, queries: Ids, fitting: Fitting, chance: torch.Ge
 
 
 def fit(scores: Reals, truth: Reals, weight: Reals, method: Method) -> Curve:
-    """A curve from scores to the weighted share of facts.
+    """A curve from scores to the weighted fraction of facts.
 
-    Steps stay below (n + 1) / (n + 2) for n facts: that all of few facts were true is no certainty. A sigmoid has just
-    that value where every candidate is a fact.
+    Probabilities stay at or below (n + 1) / (n + 2) for n facts, because a few true facts do not prove certainty. A
+    sigmoid is constant at this value if every candidate is a fact.
     """
     try:
         from sklearn.isotonic import IsotonicRegression
@@ -242,9 +243,9 @@ def fit(scores: Reals, truth: Reals, weight: Reals, method: Method) -> Curve:
 
 
 def measure(sample: CalibrationSample, calibration: Calibration) -> dict[str, Any]:
-    """Reliability with and without calibration: over all candidates, and over those that a list of ten shows.
+    """Reliability of calibrated and uncalibrated scores over all candidates, and over the ten best new answers.
 
-    Uncalibrated are the model's softmax over all entities and the sigmoid of the score.
+    Uncalibrated are the softmax over all entities and the sigmoid of the score.
     """
     relations = np.repeat(sample.relation[:, None], sample.score.shape[1], axis=1)
     readings: dict[str, Callable[[], Reals]] = {

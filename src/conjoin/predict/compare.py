@@ -1,4 +1,4 @@
-"""Several runs side by side on one question."""
+"""Compare the answers of several runs to one question."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from conjoin.predict.predictor import Predictor, Question
 
 @dataclass(frozen=True)
 class AnswerPlace:
-    """Where one run puts an answer: its rank among all candidates, its score, and, if new and calibrated, its
-    probability."""
+    """One run's view of an answer: rank among all candidates, score, and probability if new and calibrated."""
 
     rank: int
     score: float
@@ -23,7 +22,7 @@ class AnswerPlace:
 
 @dataclass(frozen=True)
 class ComparedAnswer:
-    """One answer and its place in each run, None where a run does not know it or may not give it."""
+    """One answer and its view by each run; None where a run lacks the name or excludes the answer."""
 
     entity: str
     label: str
@@ -39,9 +38,9 @@ def compare(
     only_new: bool = False,
     candidates: Sequence[str] | None = None,
 ) -> list[ComparedAnswer]:
-    """Every answer that is among the k best of any run, with its place in each; best mean reciprocal rank first.
+    """Every answer that is among the k best of any run, sorted by mean reciprocal rank over the runs.
 
-    Scores of different runs do not compare, ranks and probabilities do. `known` is what any of the runs' graphs holds.
+    Scores of different runs are not comparable, but ranks and probabilities are. `known` marks facts of any graph.
 
     >>> from conjoin.graph.graph import Graph
     >>> from conjoin.model.model import Model
@@ -52,7 +51,7 @@ def compare(
     [2, 2]
     """
     if not predictors:
-        raise UsageError("there is no run to compare: open at least one")
+        raise UsageError("There are no runs to compare. Give at least one.")
     labels: dict[str, str] = {}
     for predictor in predictors:
         for answer in predictor.ask(*question, k=k, only_new=only_new, candidates=candidates):
@@ -69,7 +68,7 @@ def compare(
 def _places(
     predictor: Predictor, question: Question, names: Sequence[str], candidates: Sequence[str] | None, *, only_new: bool
 ) -> tuple[list[AnswerPlace | None], set[str]]:
-    """Where a run puts each name, and those that its graph holds as answers."""
+    """A run's view of each name, and the names of its known answers."""
     asked = predictor.parse(question)
     scores, facts, competes = predictor.scores(asked)
     vocabulary = predictor.graph.relations if asked.r is None else predictor.graph.entities

@@ -1,7 +1,8 @@
-"""Is there one more fact to find? The chance that a head has a further tail, from what its kin have.
+"""Estimate the probability that a head has a further, unknown tail under a relation.
 
-Kin are the entities that take part in the same relations in the same roles, the relation in question aside: cities
-lie somewhere, so a city that lies nowhere probably lacks that fact; a currency does not.
+The estimate compares entities with the same relation profile: those that take part in the same relations in the same
+roles, apart from the relation itself. Cities have a country, so a city without one probably lacks that fact; a
+currency does not.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from conjoin.graph.graph import Graph, Ids
 Reals = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
 DOUBT = 0.02
-"""Of one: how much is believed in what was never seen, such as a tail more than any entity has."""
+"""Pseudo-count of events that were never observed, such as one tail more than any entity has."""
 
 
 class TailCompleteness:
-    """The chances of one more tail in a graph, relation by relation. All its splits count as known.
+    """Probabilities of one more tail, relation by relation. The facts of all splits count as known.
 
-    `back` (relations,) are the chances that a fact holds in the other direction too: 1 where a relation is symmetric.
+    `back` (relations,) is the probability that a fact also holds in the other direction: near 1 if symmetric.
 
     >>> facts = [("Lima", "in", "Peru"), ("Cusco", "in", "Peru"), ("Peru", "has", "Lima")]
     >>> graph = Graph.from_triples([*facts, ("Chile", "has", "Arica")])
@@ -31,7 +32,7 @@ class TailCompleteness:
     def __init__(self, graph: Graph) -> None:
         self.graph, n, known = graph, graph.n_relations, graph.known
         entity, role = np.divmod(known.keys, 2 * n)
-        # A set of roles is the exclusive or of one random number for each: taking one away is that operation again.
+        # The key of a set of roles is the XOR of one random number per role, so that XOR also removes a role.
         self._signs: Keys = np.random.default_rng(0).integers(2**64, size=2 * n, dtype=np.uint64)
         self._keys: Keys = np.zeros(graph.n_entities, dtype=np.uint64)
         np.bitwise_xor.at(self._keys, entity, self._signs[role])
@@ -43,15 +44,14 @@ class TailCompleteness:
         self.back: Reals = (of_both + DOUBT) / (of_each + 1)
 
     def of(self, r: int) -> Reals:
-        """For every entity (n,): of its kin with at least as many known tails, the share that has more.
-
-        Where kin are few, all entities have a say, with the weight of one.
+        """For every entity (n,): among entities with the same relation profile and at least as many tails, the fraction
+        with more. The fraction among all entities is added with the weight of one entity.
         """
-        everyone = np.arange(self.graph.n_entities)
-        question, _ = self.graph.known.pairs(everyone, np.full_like(everyone, r))
-        count = np.bincount(question, minlength=len(everyone))
-        kin = np.where(count > 0, self._keys ^ self._signs[r], self._keys)
-        at_least, more = _as_many(np.unique(kin, return_inverse=True)[1].ravel(), count)
+        entities = np.arange(self.graph.n_entities)
+        question, _ = self.graph.known.pairs(entities, np.full_like(entities, r))
+        count = np.bincount(question, minlength=len(entities))
+        profile = np.where(count > 0, self._keys ^ self._signs[r], self._keys)
+        at_least, more = _as_many(np.unique(profile, return_inverse=True)[1].ravel(), count)
         return np.asarray((more + _share_with_more(count)) / (at_least + 1), dtype=np.float64)
 
 
@@ -62,7 +62,7 @@ def _share_with_more(count: Ids) -> Reals:
 
 
 def _as_many(group: Ids, count: Ids) -> tuple[Ids, Ids]:
-    """For every member the number in its group with at least its count, itself included, and with a larger one."""
+    """For every member: how many of its group have at least its count (itself included), and how many a larger one."""
     keys = group * (int(count.max(initial=0)) + 1) + count
     ordered, groups = np.sort(keys), np.sort(group)
     end = np.searchsorted(groups, group, side="right")

@@ -1,4 +1,4 @@
-"""Why this answer? The training facts that support it, and short paths between its ends."""
+"""Explain an answer by the training facts that support it and by short paths between its head and tail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conjoin.predict.predictor import Predictor
 
 @dataclass(frozen=True)
 class SupportingFact:
-    """A training fact and its share of all support that facts of the neighbourhood give, between 0 and 1.
+    """A training fact and its share, between 0 and 1, of the support by all facts nearby.
 
     `label` is the fact as a person reads it.
     """
@@ -31,7 +31,7 @@ class SupportingFact:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why the model believes a fact. `trained`: it was a training fact itself; it never explains itself."""
+    """Supporting facts and paths of one fact. `trained` says whether it is a training fact itself."""
 
     head: str
     relation: str
@@ -46,7 +46,7 @@ class Explanation:
 
 
 def explain(predictor: Predictor, head: str, relation: str, tail: str, *, k: int = 5) -> Explanation:
-    """The k strongest supporting training facts of an answer and the k most telling paths between its ends.
+    """The k training facts that support an answer most, and the k paths with the largest weight from head to tail.
 
     Names and labels are accepted. Support is measured by gradients (`conjoin.predict.influence`): how much the answer's
     loss would rise, to first order, without the fact.
@@ -60,7 +60,7 @@ def explain(predictor: Predictor, head: str, relation: str, tail: str, *, k: int
     (True, 'Spain borders France')
     """
     if k < 1:
-        raise UsageError(f"k = {k} is too small: ask for at least one fact")
+        raise UsageError(f"k must be at least 1, got {k}.")
     graph = predictor.graph
     entities, relations = graph.entities, graph.relations
     answer = AnsweredFact(entities.find(head), relations.find(relation), entities.find(tail))

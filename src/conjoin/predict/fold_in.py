@@ -27,14 +27,14 @@ from conjoin.runtime.progress import Track, silent
 from conjoin.training.recipe import Recipe
 
 STEPS = 100
-"""Steps of L-BFGS at most. Few rows on a smooth objective: it ends by itself after some tens."""
+"""Most steps of L-BFGS. With few rows and a smooth objective it usually converges after some tens."""
 BACKGROUND = 2048
-"""Training questions, of all, against which a new entity must not win."""
+"""Sampled training queries in which a new entity should not outrank the known ones."""
 
 
 NO_NEW_RELATIONS = "A new relation cannot be folded in: train it with all facts (conjoin train GRAPH --from RUN)."
 NEAR = 0.75
-"""Share of letters in common, from which one name may be a misspelling of another."""
+"""Similarity of two names from which one may be a misspelling of the other."""
 
 
 @torch.inference_mode(mode=False)
@@ -50,8 +50,8 @@ def fold_in(
     """A predictor that knows the new entities of `facts`; the rows of all others and of relations do not change.
 
     The new rows minimise the objective that training would minimise with those facts added: the cross-entropy of the
-    new facts in both directions, the penalty on their factors, and, on a sample of the training questions, what a
-    candidate more costs. Facts among known entities are remembered, but change no number.
+    new facts in both directions, the penalty on their factors, and the rise of the loss of sampled training queries by
+    the new candidates. Facts among known entities join the graph, but change no parameter.
     `recipe` gives the weights of the penalty; by default it is that of the predictor's run.
 
     >>> from conjoin.graph.graph import Graph
@@ -77,7 +77,7 @@ def fold_in(
 
 
 class _Objective:
-    """What the new rows x, shape (new, width), cost: a sum over questions, in parts that fit the table's budget."""
+    """The objective of the new rows x, (new, width): a sum over queries, in parts that fit the memory budget."""
 
     def __init__(self, model: Model, graph: Graph, fresh: Ids, *, recipe: Recipe, seed: int) -> None:
         self.model, self.recipe = model, recipe
@@ -96,7 +96,7 @@ class _Objective:
         self.background, self.level = self._background(torch.from_numpy(picked).to(model.device))
 
     def _background(self, picked: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries of training questions, and the logarithm of what all known entities weigh in each."""
+        """Query rows of training queries, and log Σ exp of the scores of all known entities for each."""
         q = self.model.query(picked[:, 0], picked[:, 1])
         levels = []
         for part in torch.split(q, self.size):
@@ -106,7 +106,7 @@ class _Objective:
         return q, torch.cat(levels) if levels else q.new_empty(0)
 
     def backward(self, x: Tensor) -> Tensor:
-        """The cost; its gradient is added to x.grad."""
+        """The value of the objective; its gradient is added to x.grad."""
         cost = x.new_zeros(())
         for part in torch.split(self.questions, self.size):
             share = self._facts(x, part)
@@ -145,7 +145,7 @@ def _minimised(objective: _Objective, steps: int) -> Tensor:
 
     optimizer.step(closure)  # type: ignore[no-untyped-call]
     if not torch.isfinite(x).all():
-        raise Diverged("folding in met a number that is not finite: check the facts, or use a larger n3")
+        raise Diverged("Folding in produced a value that is not finite. Check the facts, or use a larger n3.")
     return x.detach()
 
 
@@ -159,7 +159,7 @@ def fold_run(
     seed: int = 0,
     track: Track = silent,
 ) -> tuple[Predictor, RunFolder]:
-    """Fold facts into a run and keep the result as a run folder of its own, ranked on the valid and test of the run.
+    """Fold facts into a run and write the result as a new run folder, ranked on valid and test of the run.
 
     >>> import conjoin
     >>> graph = conjoin.Graph.from_triples([("a", "r", "b"), ("b", "r", "c")])
@@ -174,7 +174,7 @@ def fold_run(
     before = open_run(source.path, weights=weights)
     folded = fold_in(before, facts, labels=labels, seed=seed)
     if not len(folded.graph.train) - len(before.graph.train):
-        raise UsageError("the run's graph holds all of these facts already: there is nothing to fold in")
+        raise UsageError("The graph of the run already has all of these facts, so there is nothing to fold in.")
     origin = f"folded into {source.run.id} {reported_weights(source, weights)}"
     settings = replace(source.run, checksum=folded.graph.checksum, weights="last", origin=origin, seed=seed)
     folded.settings = settings
@@ -183,9 +183,9 @@ def fold_run(
 
 
 def extend(graph: Graph, facts: Sequence[NamedTriple], *, labels: Mapping[str, str] | None = None) -> Graph:
-    """The graph with more training facts. Entities that it does not know by name or label are new ones.
+    """The graph with more training facts. Names that are neither a name nor a label of it become new entities.
 
-    Facts that it holds already, in any split, are not repeated. A relation must be known.
+    Facts that it already has, in any split, are not repeated. Relations must be known.
     """
     facts = as_facts(facts)
     relations = [graph.relations.names[_known(graph.relations, r)] for _, r, _ in facts]
@@ -217,7 +217,7 @@ def extend(graph: Graph, facts: Sequence[NamedTriple], *, labels: Mapping[str, s
 
 
 def likely_misspelt(graph: Graph, names: Sequence[str]) -> dict[str, str]:
-    """Names that differ from an entity of the graph by a letter or two, and what that entity is called."""
+    """Names that differ from an entity of the graph by a letter or two, with the label of that entity."""
     index = entity_names(graph)
     found: dict[str, str] = {}
     for name in names:
@@ -232,7 +232,7 @@ def likely_misspelt(graph: Graph, names: Sequence[str]) -> dict[str, str]:
 
 
 def needed_words(graph: Graph) -> Callable[[NamedTriple], list[Word]]:
-    """What of a fact must be known before it can be folded in: its relation, and which entity a label means."""
+    """A function that lists the words of a fact that must be known: its relation and ambiguous entity labels."""
 
     def words(fact: NamedTriple) -> list[Word]:
         head, relation, tail = fact
@@ -261,6 +261,6 @@ def _own_name(vocabulary: Vocabulary, word: str) -> str:
     matches = vocabulary.matching(word)
     if len(matches) > 1:
         choices = ", ".join(vocabulary.names[i] for i in matches[:5])
-        way_out = f"{len(matches)} have that label: use one of the names {choices}, or another name for a new one."
+        way_out = f"{len(matches)} entities have this label. Use one of {choices}, or another name for a new entity."
         raise unknown(vocabulary.kind, word, [], way_out=way_out)
     return vocabulary.names[matches[0]] if matches else word

@@ -1,9 +1,9 @@
-"""How much a training fact holds up an answer: inner products of gradients, after the facts have competed.
+"""Estimate how much each training fact supports an answer, from inner products of gradients.
 
 A fact that is taken away no longer pulls the parameters down its own loss. To first order the answer's loss then rises
 by g · (F + λ)⁻¹ · g', where g and g' are the gradients of the two losses and F = Σ g' g'ᵀ over the facts nearby is what
 the curvature of their joint loss is estimated by (empirical Fisher information). With all gradients as rows of G this
-is (G Gᵀ + λ)⁻¹ G g: one small system of equations. Facts that say the same share the credit.
+is (G Gᵀ + λ)⁻¹ G g: one small system of equations. Facts with the same content share the support.
 
 A loss is the sum of the two softmax cross-entropies that training uses, (h, r, ?) and (?, r, t). Only rows that the
 answer is made of count: those of its head, its tail, and its relation in both directions.
@@ -25,11 +25,11 @@ from conjoin.model.model import Model
 
 Reals = npt.NDArray[np.float64]
 POOL = 128
-"""Facts whose gradients are computed in full; of more the closest are taken, by gradients without the competitors."""
+"""At most so many facts get full gradients. They are chosen by gradients of their scores alone."""
 SAME_RELATION = 32
-"""How many of these may share nothing with the answer but the relation."""
+"""How many of these may have only the relation in common with the answer."""
 DAMPING = 1.0
-"""λ in mean squared lengths of the gradients. A very large one leaves the plain inner products."""
+"""λ in units of the mean squared length of the gradients. A very large λ leaves the plain inner products."""
 TINY = 1e-30
 
 
@@ -47,9 +47,9 @@ class AnsweredFact:
 
 
 def neighbourhood(graph: Graph, answer: AnsweredFact) -> tuple[Ids, Ids]:
-    """Numbers of the training facts that touch the answer's head or tail, and of those that share its relation only.
+    """Indices of the training facts with the answer's head or tail, and of those with only its relation.
 
-    The answer itself is left out. Numbers are those of `incidence(graph).facts`.
+    The answer itself is left out. The indices refer to `adjacency(graph).facts`.
     """
     index = adjacency(graph)
     touching = np.unique(np.concatenate([index.edges_of(answer.h)[:, 3], index.edges_of(answer.t)[:, 3]]))
@@ -59,7 +59,7 @@ def neighbourhood(graph: Graph, answer: AnsweredFact) -> tuple[Ids, Ids]:
 
 
 def influences(model: Model, graph: Graph, answer: AnsweredFact, *, damping: float = DAMPING) -> tuple[Ids, Reals]:
-    """Numbers of training facts near the answer and what each does for it; positive ones support it, no order."""
+    """Indices (n,) of training facts near the answer, and the influence (n,) of each: positive ones support it."""
     index = adjacency(graph)
     touching, sharing = neighbourhood(graph, answer)
     near = _closest(model, index.facts, sharing, answer, SAME_RELATION)
@@ -84,14 +84,14 @@ class Gradients(NamedTuple):
     reciprocal: Tensor
 
     def products(self, share: float) -> Tensor:
-        """All inner products, (n, n). A relation's rows are pulled by all its facts, of which a share is here."""
+        """All inner products, (n, n). Those of relation rows are scaled by the `share` of the relation's facts here."""
         ends = self.head @ self.head.T + self.tail @ self.tail.T
         return ends + share * (self.relation @ self.relation.T + self.reciprocal @ self.reciprocal.T)
 
 
 @torch.inference_mode(mode=False)
 def fact_gradients(model: Model, facts: Ids, answer: AnsweredFact, *, competitors: bool = True) -> Gradients:
-    """What each fact's loss does to the answer's rows.
+    """The gradient of each fact's loss in the answer's rows.
 
     Without `competitors` the losses are the negative scores of the facts, which needs no product with the table.
     """
@@ -116,7 +116,7 @@ def fact_gradients(model: Model, facts: Ids, answer: AnsweredFact, *, competitor
 
 
 def _competitors(model: Model, q: Tensor, ends: Tensor, needed: Tensor) -> tuple[Tensor, Tensor]:
-    """Per question the probabilities of the two ends, and the mean of all tails' rows (zero where it is not needed)."""
+    """Per query the probabilities (B, 2) of head and tail, and the expected tail row (B, width), 0 if not needed."""
     table = model.entities.all_rows()
     size = model.questions_at_once()
     likely, mean = q.new_empty(len(q), len(ends)), torch.zeros_like(q)
@@ -129,7 +129,7 @@ def _competitors(model: Model, q: Tensor, ends: Tensor, needed: Tensor) -> tuple
 
 
 def _closest(model: Model, facts: Ids, numbers: Ids, answer: AnsweredFact, most: int) -> Ids:
-    """At most so many of the facts, those whose scores have gradients most like that of the answer's score."""
+    """At most `most` facts, those whose score gradients have the largest inner products with the answer's."""
     if len(numbers) <= most:
         return numbers
     rows = fact_gradients(model, np.concatenate([answer.fact, facts[numbers]]), answer, competitors=False)

@@ -1,4 +1,4 @@
-"""Facts and questions that come in a file: which of them name only what a graph knows."""
+"""Check facts and questions from users and files: their shape, and whether the graph has their names."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from conjoin.io.readers import LocatedFact
 
 SHOWN = 3
 """Unknown names for which the nearest known ones are looked up."""
-SKIP = "Mend these lines, or leave them out with on_error='skip' (--on-error skip)."
+SKIP = "Correct these lines, or skip them with on_error='skip' (--on-error skip)."
 
 NamedTriple = tuple[str, str, str]
 Word = tuple[Vocabulary, str]
-"""A word, and where it must be found."""
+"""A name or label, and the vocabulary that must have it."""
 Words = Callable[[NamedTriple], Iterable[Word]]
 KnownWords = tuple[Vocabulary, int]
-"""A name by its id."""
+"""A known name by its vocabulary and id."""
 
 
 @dataclass(frozen=True)
 class CheckedFacts:
-    """The facts that can be used, place and reason of the others (the first 1,000), and a sentence on these."""
+    """The usable facts, place and reason of the others (the first 1,000), and a summary of these."""
 
     facts: list[NamedTriple]
     refused: tuple[str, ...] = ()
@@ -36,34 +36,36 @@ class CheckedFacts:
 
 
 def as_facts(given: Iterable[NamedTriple]) -> list[NamedTriple]:
-    """What a caller gave, shown to be facts: one alone, or a table of another program, reads like a list of others."""
+    """Raise UsageError unless the input is a list of facts: a single fact or data frame is a likely mistake."""
     facts = [*given]
     for number, fact in enumerate(facts, start=1):
         if not _in_three_parts(fact) or not all(isinstance(word, str) for word in fact):
-            raise UsageError(f"fact {number} is {fact!r}: give a list of facts, [(head, relation, tail), …], of names")
+            raise UsageError(
+                f"Fact {number} is {fact!r}. Pass a list of facts, [(head, relation, tail), …], with names as strings."
+            )
     return facts
 
 
 def as_question(given: Sequence[str | None]) -> Sequence[str | None]:
-    """What a caller gave, shown to have the three parts of a question."""
+    """Raise UsageError unless the input has the three parts of a question."""
     if not _in_three_parts(given):
-        raise UsageError(f"{given!r} is no question: give (head, relation, tail), one of them None")
+        raise UsageError(f"{given!r} is not a question. Pass (head, relation, tail) with one of them None.")
     return given
 
 
 def _in_three_parts(given: Any) -> bool:
-    """Sets and tables of names have no order that could be meant."""
+    """Three parts in order; sets and mappings have no order."""
     return hasattr(given, "__len__") and len(given) == 3 and not isinstance(given, str | Mapping | Set)
 
 
 def all_words(graph: Graph, *, but: str | None = None) -> Callable[[NamedTriple], list[Word]]:
-    """Every name of a fact must be known, but for the one word that asks."""
+    """A function that lists the names of a fact with their vocabularies, without the placeholder `but`."""
     places = (graph.entities, graph.relations, graph.entities)
     return lambda fact: [(place, word) for place, word in zip(places, fact, strict=True) if word != but]
 
 
 def question_words(graph: Graph, question: Sequence[str | None], answers: Iterable[str]) -> Iterator[Word]:
-    """What a question names, and its answers."""
+    """The names in a question and in its answers."""
     head, relation, tail = (word or "?" for word in question)
     yield from all_words(graph, but="?")((head, relation, tail))
     asked = graph.relations if relation == "?" else graph.entities
@@ -71,7 +73,7 @@ def question_words(graph: Graph, question: Sequence[str | None], answers: Iterab
 
 
 def untrained(graph: Graph, words: Iterable[Word]) -> list[KnownWords]:
-    """Known names that occur in no training fact, each once: nothing that a model says about them is learned."""
+    """Known names that occur in no training fact, each once: the model has learned nothing about them."""
     unseen = {graph.entities: graph.unseen, graph.relations: graph.unseen_relations}
     if not any(map(len, unseen.values())):
         return []
@@ -80,7 +82,7 @@ def untrained(graph: Graph, words: Iterable[Word]) -> list[KnownWords]:
 
 
 def untrained_names(graph: Graph, words: Iterable[Word]) -> list[str]:
-    """The same as text."""
+    """Names that occur in no training fact, as strings."""
     return [place.names[i] for place, i in untrained(graph, words)]
 
 
@@ -92,9 +94,9 @@ def check_facts(
     on_error: OnError = "stop",
     hint: str = "",
 ) -> CheckedFacts:
-    """Leave out what holds an unknown name or an ambiguous label, or raise with the places of the first such names.
+    """The facts without unknown names and ambiguous labels; with on_error="stop" raise UnknownName at the first ones.
 
-    `hint` is said where a relation is unknown.
+    `hint` is added to the message if a relation is unknown.
     """
     refused: list[tuple[LocatedFact, list[Word]]] = []
     for each in given:
@@ -129,13 +131,13 @@ def check_facts(
 
 
 def chosen_ids(vocabulary: Vocabulary, candidates: Sequence[str] | None) -> Ids | None:
-    """The ids to choose from, sorted, each once; None where the choice is open."""
+    """The ids of the candidates, sorted and distinct; None if all are candidates."""
     if candidates is None:
         return None
     if isinstance(candidates, str):
-        raise UsageError(f"candidates are a list of names: [{candidates!r}]")
+        raise UsageError(f"candidates must be a list of names, got the string {candidates!r}. Pass [{candidates!r}].")
     if not len(candidates):
-        raise UsageError("there is no candidate to choose from: name at least one, or leave the choice open")
+        raise UsageError("The list of candidates is empty. Name at least one, or pass None for all.")
     return np.unique(np.array([vocabulary.find(name) for name in candidates], dtype=np.int64))
 
 
@@ -145,7 +147,7 @@ def _among(ordered: Ids, i: int) -> bool:
 
 
 def place_of(file: object, given: LocatedFact) -> str:
-    """File and line, where a reader knows lines."""
+    """File and line, if the reader knows lines."""
     return str(file) if given.line is None else f"{file}:{given.line}"
 
 

@@ -1,17 +1,17 @@
 """The most plausible facts that the graph does not hold.
 
-Scores of different relations, even of different heads, do not compare. Facts are ordered by plausibility, the product
-of two chances. Is there a further tail at all (`conjoin.predict.completeness`)? If so, is it t? The softmax over all
-tails that would be new. Where the fact's reverse is known, a third: how often this relation holds both ways.
-Plausibility is no probability; a calibrated run knows how many facts of such plausibility were right in a rehearsal
-(`conjoin.predict.mining_eval`), relation by relation, and orders facts by that.
+Scores of different heads and relations are not comparable. Facts are ordered by plausibility, a product of two factors:
+the probability that the head has a further tail (`conjoin.predict.completeness`), and the softmax of the tail among
+all tails that would be new. If the reverse fact is known, the frequency with which the relation holds both ways is a
+third factor. Plausibility is not a probability. A calibrated run orders facts by the fraction of equally plausible
+facts of the relation that were right when validation facts were hidden (`conjoin.predict.mining_eval`).
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,24 +28,25 @@ from conjoin.io.formats import AnyPath
 from conjoin.model.table import diverged
 from conjoin.predict.completeness import Reals, TailCompleteness
 from conjoin.predict.predictor import Predictor
+from conjoin.predict.views import mined_json
 from conjoin.runtime.atomic_files import check_target, replacing
 from conjoin.runtime.progress import Track, silent
 from conjoin.runtime.text_escaping import for_spreadsheet
 
 BLOCK = 256
-"""Heads at a time: few enough for the scores to stay near the processor."""
+"""Heads per block: few enough for the scores to stay in the cache."""
 CPU_SCORES = 1 << 22
-"""Scores at a time on a CPU: larger blocks are given back to the system each time, and asked for page by page again."""
+"""Scores per block on a CPU. Larger buffers are returned to the system, and getting new pages is slow."""
 HOPELESS = 1e-6
-"""Heads with a smaller chance of one more tail are not looked at."""
+"""Heads with a smaller probability of one more tail are skipped."""
 
 
 @dataclass(frozen=True)
 class MinedFact:
-    """A fact that is not in the graph, in order of probability and plausibility.
+    """A fact that is not in the graph. `rank` is its position by probability, then by plausibility.
 
-    `probability` is the share of facts of such plausibility that were right in a rehearsal: those of valid were hidden
-    and to be found. None without a calibration.
+    `probability` is the fraction of equally plausible facts that were right when the facts of valid were hidden. It is
+    None without a calibration.
     """
 
     head: str
@@ -66,18 +67,18 @@ TEXTS = ("head", "relation", "tail", "label")
 
 
 def check_file(path: Path, *, for_spreadsheets: bool = False) -> None:
-    """Refuse a file that `write_mined` could not write, before the work is done."""
+    """Raise UsageError for a file that `write_mined` cannot write, before mining starts."""
     if for_spreadsheets and path.suffix not in SEPARATORS:
-        raise UsageError(f"{path} is not for spreadsheets: write to a file that ends in .csv or .tsv")
+        raise UsageError(f"{path} is not a file for spreadsheets. Choose a name that ends in .csv or .tsv.")
     if path.suffix not in (*SEPARATORS, ".parquet"):
-        raise UsageError(f"{path} has an unknown ending: write to a file that ends in .csv, .tsv or .parquet")
+        raise UsageError(f"{path} has an unknown ending. Choose a name that ends in .csv, .tsv or .parquet.")
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent} to write {path.name} to: make it first")
+        raise UsageError(f"Cannot write {path.name}: the folder {path.parent} does not exist. Create it first.")
     check_target(path)
 
 
 def write_mined(path: AnyPath, facts: Iterable[MinedFact], *, for_spreadsheets: bool = False) -> int:
-    """One row a fact, as CSV, TSV or Parquet by the file's ending; the file is there whole or not at all.
+    """Write one row per fact, as CSV, TSV or Parquet by the ending of the file, atomically.
 
     Names are written as they are, so that they can be read back. A spreadsheet may run some of them as formulas:
     `for_spreadsheets` writes such cells with an apostrophe before the formula, and control characters spelled out.
@@ -95,7 +96,7 @@ def write_mined(path: AnyPath, facts: Iterable[MinedFact], *, for_spreadsheets: 
     """
     path = Path(path)
     check_file(path, for_spreadsheets=for_spreadsheets)
-    rows = [asdict(fact) for fact in facts]
+    rows = [mined_json(fact) for fact in facts]
     found = 0
     for row in rows if path.suffix in SEPARATORS else ():
         for column in TEXTS:
@@ -122,9 +123,9 @@ def write_mined(path: AnyPath, facts: Iterable[MinedFact], *, for_spreadsheets: 
 
 
 class FoundFacts(NamedTuple):
-    """Facts as columns, best first: what orders them, log plausibility, score, and ids (n, 3).
+    """Facts as columns: sort key `order`, log plausibility `value`, `score`, each (n,), and ids `fact` (n, 3).
 
-    The order is that of the probability, or of log plausibility where there is none.
+    The sort key is the probability, or log plausibility without a calibration.
     """
 
     order: Tensor
@@ -133,22 +134,22 @@ class FoundFacts(NamedTuple):
     fact: Tensor
 
     def best(self, n: int) -> FoundFacts:
-        """The first n by order; equals by value."""
+        """The first n by sort key; equal keys by log plausibility."""
         places = self.value.argsort(descending=True, stable=True)
         return self.at(places[self.order[places].argsort(descending=True, stable=True)][:n])
 
     def at(self, places: Tensor) -> FoundFacts:
-        """The facts at these places."""
+        """The facts at these positions (m,)."""
         return FoundFacts(*(column[places] for column in self))
 
     def with_more(self, more: FoundFacts) -> FoundFacts:
-        """Both, in no order."""
+        """The facts of both, unsorted."""
         return FoundFacts(*(torch.cat(pair) for pair in zip(self, more, strict=True)))
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A relation and some heads, small enough to be scored against all entities at once; most room first."""
+    """Some heads of a relation, sorted by the probability of one more tail; `log_room` is its logarithm."""
 
     r: int
     heads: Ids
@@ -166,9 +167,9 @@ def mine(
 ) -> Iterator[MinedFact]:
     """The n most probable missing facts of a relation, or of all relations, best first.
 
-    Without a calibration the most plausible ones. Every entity may be a head. It is linked to itself only by relations
-    that do so in train, and of the two directions of a symmetric relation the better one is shown. `min_probability`
-    leaves out facts with a smaller probability; without a calibration, with a smaller plausibility.
+    Without a calibration the most plausible ones. Every entity may be a head. A fact that links an entity to itself is
+    found only if train has such facts of the relation. Of the two directions of a symmetric relation the better one is
+    shown. `min_probability` leaves out facts with a smaller probability, or plausibility without a calibration.
 
     >>> from conjoin.graph.graph import Graph
     >>> from conjoin.model.model import Model
@@ -178,9 +179,9 @@ def mine(
     ['France borders Portugal']
     """
     if n < 1:
-        raise UsageError(f"n = {n} is too small: mine for at least one fact")
+        raise UsageError(f"n must be at least 1, got {n}.")
     if not 0 <= min_probability <= 1:
-        raise UsageError(f"min_probability = {min_probability} is not between 0 and 1")
+        raise UsageError(f"min_probability must be between 0 and 1, got {min_probability}.")
     relations = predictor.graph.relations
     wanted = range(len(relations.names)) if relation is None else [relations.find(relation)]
     for fact in _named(predictor, MiningSearch(predictor).best(wanted, n, track=track)):
@@ -189,10 +190,10 @@ def mine(
 
 
 class MiningSearch:
-    """What is known of a graph before facts are mined; good for any number of searches.
+    """Prepared data of a graph for any number of mining searches.
 
-    Heads are scored in blocks, those with most room first: no fact is more plausible than its head has room, so blocks
-    with less room than the n-th best fact are passed over.
+    Heads are scored in blocks, sorted by the probability of one more tail. No fact is more plausible than this
+    probability, so blocks whose probability is below the n-th best fact are skipped.
 
     >>> from conjoin.graph.graph import Graph
     >>> from conjoin.model.model import Model
@@ -203,16 +204,16 @@ class MiningSearch:
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor, graph = predictor, predictor.graph
-        self._rooms = TailCompleteness(graph)
+        self._completeness = TailCompleteness(graph)
         mirrors = find_mirrors(graph)
         self._symmetric = torch.zeros(graph.n_relations, dtype=torch.bool, device=predictor.scorer.device)
         self._symmetric[torch.from_numpy(mirrors.relation[mirrors.relation == mirrors.other])] = True
 
     def best(self, wanted: Sequence[int], n: int, *, track: Track = silent) -> FoundFacts:
         """The n best missing facts of some relations."""
-        blocks = [block for r in wanted for block in _blocks(self.predictor, self._rooms, r)]
+        blocks = [block for r in wanted for block in _blocks(self.predictor, self._completeness, r)]
         blocks.sort(key=lambda block: (-_order(self.predictor, block.r, block.log_room)[0], -block.log_room[0]))
-        # Every pair of a symmetric relation can come twice.
+        # A pair of a symmetric relation can be found in both directions.
         keep = 2 * n if bool(self._symmetric.any()) else n
         found = _nothing(self.predictor)
         for block in track(blocks, "mine", len(blocks)):
@@ -229,7 +230,7 @@ def _order(predictor: Predictor, r: int, values: Reals) -> Reals:
 
 
 def _floor(predictor: Predictor, r: int, found: FoundFacts) -> float:
-    """A value that facts of a relation have to exceed in order to come before the last one found."""
+    """The log plausibility that a fact of relation r must exceed to come before the last fact found."""
     curve = predictor.calibration.mined_curve(r) if predictor.calibration else None
     value = float(found.value[-1])
     if curve is None:
@@ -238,15 +239,15 @@ def _floor(predictor: Predictor, r: int, found: FoundFacts) -> float:
     return min(max(value, less), not_more)
 
 
-def _blocks(predictor: Predictor, rooms: TailCompleteness, r: int) -> Iterator[_Block]:
-    """The heads of a relation, those with most room first."""
+def _blocks(predictor: Predictor, completeness: TailCompleteness, r: int) -> Iterator[_Block]:
+    """The heads of a relation in blocks, sorted by the probability of one more tail."""
     graph = predictor.graph
     if not (graph.train[:, 1] == r).any():
         return
-    room = rooms.of(r)
+    room = completeness.of(r)
     heads = np.flatnonzero(room > HOPELESS)
     heads = heads[np.argsort(-room[heads], kind="stable")]
-    log_room, log_back = np.log(room[heads]), float(np.log(rooms.back[r]))
+    log_room, log_back = np.log(room[heads]), float(np.log(completeness.back[r]))
     size = min(BLOCK, predictor.scorer.questions_at_once())
     if predictor.scorer.device.type == "cpu":
         size = min(size, max(1, CPU_SCORES // graph.n_entities))
@@ -259,8 +260,8 @@ def _blocks(predictor: Predictor, rooms: TailCompleteness, r: int) -> Iterator[_
 def _above(predictor: Predictor, block: _Block, floor: float, keep: int) -> FoundFacts:
     """The facts of a block whose value is above the floor, at most `keep`.
 
-    A value is score - log Σ exp scores + log room, less where the reverse is known: a floor for values is a floor for
-    scores that differs by head.
+    A value is score - log Σ exp scores + log_room, less if the reverse is known. So a floor for values is a floor for
+    scores that depends on the head.
     """
     graph, scorer = predictor.graph, predictor.scorer
     heads = torch.from_numpy(block.heads).to(scorer.device)
@@ -293,7 +294,7 @@ def _nothing(predictor: Predictor) -> FoundFacts:
 
 
 def _once(found: FoundFacts, symmetric: Tensor) -> FoundFacts:
-    """Without the lesser of two facts that are each other's reverse, where the relation is symmetric."""
+    """The facts without the worse direction of each pair of a symmetric relation."""
     kept: list[int] = []
     seen: set[tuple[int, int, int]] = set()
     for place, (h, r, t) in enumerate(found.fact.tolist()):

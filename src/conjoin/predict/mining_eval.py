@@ -1,6 +1,6 @@
-"""How good are mined facts? A rehearsal: facts that are known, but were held out of training, are hidden and mined for.
+"""Evaluate mining: hide held-out facts that the graph knows, mine, and count how many of them are found.
 
-What is not among the hidden facts counts as wrong, though it may be true and missing from the graph.
+Every mined fact that is not among the hidden ones counts as wrong, although it may be true and missing from the graph.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from conjoin.runtime.progress import Track, silent
 
 
 class MiningEvaluation(NamedTuple):
-    """Mined facts, best first: the logarithm of their plausibility (n,), their relations (n,), and 1 where one was
-    hidden (n,); the probabilities that were said (n,), or the first column again."""
+    """Mined facts, best first, in arrays of shape (n,): log plausibility `value`, `relation`, and `right`, 1 for hidden
+    facts. `said` is the predicted probability, or `value` again without a calibration. `hidden` is how many facts were
+    hidden."""
 
     value: Reals
     relation: Ids
@@ -30,7 +31,7 @@ class MiningEvaluation(NamedTuple):
 
 
 class HiddenSplit:
-    """A run whose graph lacks splits that the model was not trained on; facts are mined as often as one likes.
+    """A predictor whose graph lacks splits that the model was not trained on; it can mine any number of times.
 
     >>> from conjoin.datasets.load import load
     >>> from conjoin.model.model import Model

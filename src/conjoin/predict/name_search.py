@@ -1,6 +1,6 @@
-"""Find a name that is only half remembered: by its start, by the start of its words, by a part, or misspelt.
+"""Find names by their start, by the start of their words, by a part, or with spelling errors.
 
-One plain index in numpy; nothing to install. Does not import torch.
+The index is in numpy. Does not import torch.
 """
 
 from __future__ import annotations

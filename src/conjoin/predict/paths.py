@@ -1,7 +1,7 @@
-"""Short paths between two entities through training facts, walked in both directions, the rarest first.
+"""Short paths between two entities through training facts, followed in both directions, largest weight first.
 
-A path weighs the product of 1 / degree over the entities it passes through: the chance that a random walk which
-arrives there goes on just so. A path through a hub that everything touches says little.
+The weight of a path is the product of 1 / degree over the entities in between: the probability that a random walk
+takes it. A path through an entity with many facts has a small weight.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from conjoin.graph.graph import Graph, Ids
 
 Found = tuple[float, tuple[int, ...]]
 EDGES = 500_000
-"""Edges that the middle hop looks at; beyond that the largest hubs are passed over."""
+"""Most edges that the middle hop looks at; beyond that the entities of the largest degree are skipped."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class PathStep:
 
 @dataclass(frozen=True)
 class Path:
-    """Facts that lead from one entity to another, and how telling that is: 1 for a direct link, smaller behind hubs."""
+    """Facts that lead from one entity to another; `strength` is the weight, 1 for a direct link."""
 
     steps: tuple[PathStep, ...]
     strength: float
 
 
 def short_paths(graph: Graph, start: int, end: int, *, without: tuple[int, int, int], k: int) -> list[Path]:
-    """The k paths of at most three hops with the largest weight; entities do not repeat, the fact `without` is barred.
+    """The k paths of at most three hops with the largest weight, without repeated entities and without one fact.
 
-    Where several facts link two entities, the one with the rarest relation stands for them.
+    If several facts link two entities, the one with the rarest relation is used.
     """
     index = adjacency(graph)
     barred = _number(index, without)

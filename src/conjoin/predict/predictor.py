@@ -1,4 +1,4 @@
-"""Predictor: a trained run that answers with the user's own names."""
+"""Predictor: a trained model that answers questions in the names of its graph."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """One candidate: its name, what a person reads, its score, and whether the fact is in the graph already.
+    """One candidate: its name, label and score, and whether the fact is in the graph already.
 
-    `entity` is a relation's name where a relation was asked for. `probability` is that of a new answer of a calibrated
-    run (conjoin.runs.calibration_curves says what it refers to); for known facts there is nothing to guess.
+    `entity` is the name of a relation if the question asks for a relation. `probability` belongs to new answers of a
+    calibrated run (defined in conjoin.runs.calibration_curves); it is None for known facts.
     """
 
     entity: str
@@ -61,9 +61,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Scored:
-    """One given triple: its score, where its tail stands among all tails (known ones left out), and if it is known.
+    """A given fact: its score, the filtered rank of its tail (known answers excluded), and whether it is known.
 
-    `label` is the fact as a person reads it.
+    `label` is the fact in labels instead of names.
     """
 
     head: str
@@ -77,7 +77,7 @@ class Scored:
 
 
 class QueryIds(NamedTuple):
-    """A question as numbers: tails of (e, r), with r behind n_relations for heads; or relations from e to t."""
+    """A question as ids: tails of (e, r), heads if r >= n_relations (a reciprocal), or relations from e to t."""
 
     e: int
     r: int | None
@@ -85,10 +85,10 @@ class QueryIds(NamedTuple):
 
 
 class Predictor:
-    """A model with the graph it was trained on. Names and labels are accepted everywhere.
+    """A model or ensemble with the graph it was trained on. Names and labels are accepted everywhere.
 
-    `calibration` gives answers a probability; `settings` is the run that the model comes from, where it has one. The
-    model asks for no gradients from then on: `model.requires_grad_()` before a training loop of your own goes on.
+    `calibration` gives answers a probability. `settings` is the run that the model comes from, if any. The constructor
+    switches off gradients of the model: call `model.requires_grad_()` before you train it further.
 
     >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
     >>> run = Predictor(Model("complex", graph.n_entities, graph.n_relations, rank=4), graph)
@@ -160,7 +160,8 @@ class Predictor:
         ask("France", "borders") asks for tails, ask(None, "borders", "France") for heads and
         ask("France", None, "Paris") for relations. `only_new` leaves out facts that the graph already holds;
         `candidates` are the only answers to choose from, such as a list of names or `members("?", "part_of", "Asia")`.
-        An entity is linked to itself only by relations that do so in train, and by facts that the graph holds.
+        The entity of the question is an answer only if training facts of the relation link entities to themselves, or
+        if the graph has that fact.
         """
         question = Question(head, relation, tail)
         return self.ask_many([question], k=k, only_new=only_new, candidates=candidates)[0]
@@ -173,7 +174,7 @@ class Predictor:
         only_new: bool = False,
         candidates: Sequence[str] | None = None,
     ) -> list[list[Answer]]:
-        """The answers to each question, in order, from one product for all of them."""
+        """The answers to each question, in order; the questions are scored together."""
         _check(k)
         asked = [self.parse(question) for question in questions]
         answers: dict[int, list[Answer]] = {}
@@ -191,10 +192,10 @@ class Predictor:
         return [answers[place] for place in range(len(asked))]
 
     def members(self, head: str | None, relation: str, tail: str | None) -> list[str]:
-        """The names of a type: what stands at '?' in training facts, where '*' or None stands for anything.
+        """The names of the entities at '?' in training facts; '*' or None matches everything.
 
-        members("?", "part_of", "Caribbean") are the parts of the Caribbean, members("*", "borders", "?") all that
-        is ever bordered, members("?", "borders", "*") all that borders anything.
+        members("?", "part_of", "Caribbean") are the parts of the Caribbean, members("*", "borders", "?") all entities
+        that are the tail of a border, members("?", "borders", "*") all that are the head of one.
         """
         facts, found = self.graph.train, None
         keep = np.ones(len(facts), dtype=bool)
@@ -208,7 +209,7 @@ class Predictor:
             elif word not in (None, ANY):
                 keep &= facts[:, column] == vocabulary.find(str(word))
         if found is None:
-            raise UsageError("a type has one '?' at the head or at the tail: ? part_of Caribbean, or * borders ?")
+            raise UsageError("A type needs one '?' as head or as tail, such as ? part_of Caribbean or * borders ?.")
         return [self.graph.entities.names[i] for i in np.unique(facts[keep, found]).tolist()]
 
     def find_entities(self, text: str, limit: int = 10) -> list[Match]:
@@ -244,13 +245,13 @@ class Predictor:
         ]
 
     def probabilities(self, relations: Ids, scores: Reals) -> list[float | None]:
-        """What the calibration makes of scores (n,) of relations (n,), reciprocals behind; None without one."""
+        """Calibrated probabilities of scores (n,) of relations or reciprocals (n,); None without a calibration."""
         if self.calibration is None:
             return [None] * len(scores)
         return list(self.calibration.probabilities(relations, scores).tolist())
 
     def parse(self, question: Question) -> QueryIds:
-        """The question as numbers."""
+        """The question as ids."""
         head, relation, tail = (None if word == UNKNOWN else word for word in as_question(question))
         entities = self.graph.entities
         match (head, relation, tail):
@@ -261,12 +262,12 @@ class Predictor:
             case (str(h), None, str(t)):
                 return QueryIds(entities.find(h), None, entities.find(t))
         if other := [word for word in question if not isinstance(word, str | None)]:
-            raise UsageError(f"{other[0]!r} is no name: names are text, those that are numbers too ('{other[0]}')")
+            raise UsageError(f"Names must be strings. Pass '{other[0]}' instead of {other[0]!r}.")
         missing = [head, relation, tail].count(None)
-        raise UsageError(f"a question has exactly one unknown, this one has {missing}. An example: France borders ?")
+        raise UsageError(f"A question needs exactly one unknown, and this one has {missing}. Example: France borders ?")
 
     def scores(self, asked: QueryIds) -> tuple[Reals, Ids, Marks]:
-        """The scores (n,) of one question, the ids of those that make known facts, and which may be answers (n,)."""
+        """The scores (n,) of one question, the ids of known answers, and a mask (n,) of possible answers."""
         device = self.scorer.device
         if asked.r is None:
             facts = np.array([(asked.e, r, asked.t) for r in range(self.graph.n_relations)], dtype=np.int64)
@@ -348,7 +349,7 @@ class Predictor:
 
 
 def _finite(scores: Tensor) -> Reals:
-    """Scores as plain numbers."""
+    """Scores as float64 in numpy; raises Diverged if one is not finite."""
     if not bool(scores.isfinite().all()):
         raise diverged()
     return np.asarray(scores.double().cpu().numpy())
@@ -356,13 +357,13 @@ def _finite(scores: Tensor) -> Reals:
 
 def _check(k: int) -> None:
     if k < 1:
-        raise UsageError(f"k = {k} is too small: ask for at least one answer")
+        raise UsageError(f"k must be at least 1, got {k}.")
 
 
 def open_run(run: AnyPath, *, weights: str | None = None, device: str = "cpu") -> Predictor:
-    """Open a finished run or an exported bundle; `weights` is last or best, by default what the run reports.
+    """Open a finished run or an exported bundle; `weights` is last or best, by default the one that the run reports.
 
-    A calibration of these weights in the folder is opened with it. As `conjoin.open`:
+    A calibration of these weights in the folder is opened too. Public as `conjoin.open`:
 
     >>> import conjoin
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from conjoin.graph.graph import Vocabulary
 from conjoin.predict.inputs import KnownWords, question_words, untrained
 from conjoin.predict.predictor import Answer, Predictor, Question
+from conjoin.predict.views import answer_json
 from conjoin.server.responses import encoded, in_pieces
 
 STEPS = (16, 128, 1024)
@@ -48,7 +49,7 @@ def encoded_together(predictor: Predictor, questions: list[BatchQuery]) -> list[
     return [
         b'"answers":%b,"untrained":%b'
         % (
-            b"".join(in_pieces([vars(answer) for answer in result.answers])),
+            b"".join(in_pieces([answer_json(answer) for answer in result.answers])),
             encoded([named(vocabulary, i) for vocabulary, i in result.untrained]),
         )
         for result in answer_together(predictor, questions)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from conjoin.errors import RunError
-from conjoin.evaluation.ranks import Ranks, parse_questions
+from conjoin.evaluation.ranks import Ranks, parse_questions, parse_ranks
 from conjoin.io.parquet_groups import GroupFile, check_seal
 from conjoin.io.parquet_pages import largest_page
 from conjoin.runs.folder import RunFolder
@@ -243,7 +243,7 @@ class ArchivedRun(RunFolder):
         file = self.ranks_file(split)
         self.verify(file)
         dataset = "/".join(self.archive.path(self.row).split("/")[:-2])
-        return Ranks.parse(
+        return parse_ranks(
             self.archive.content(self.row, file.name),
             file,
             lambda name, checksum: self.archive.asked(dataset, name, checksum),

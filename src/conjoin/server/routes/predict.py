@@ -13,6 +13,7 @@ from conjoin.graph.column_roles import PLACES
 from conjoin.graph.graph import Vocabulary
 from conjoin.predict.inputs import all_words, untrained
 from conjoin.predict.predictor import UNKNOWN
+from conjoin.predict.views import similar_json
 from conjoin.server import schemas, settings
 from conjoin.server.batch_predict import BatchQuery
 from conjoin.server.open_runs import OpenRun, OpenRuns
@@ -56,7 +57,7 @@ def prediction_routes(open_runs: OpenRuns) -> APIRouter:
         run = open_runs[params.run]
         entity = await open_runs.find(run.graph.entities, params.entity)
         best = await open_runs.in_thread(run.predictor.similar, run.graph.entities.names[entity], params.k)
-        lines = [{"entity": a.entity, "label": a.label, "score": a.score, "linked": a.known} for a in best]
+        lines = similar_json(best)
         return FiniteJsonResponse({"run": run.name, "entity": run.entity(entity), "similar": lines})
 
     @router.get("/similar", response_model=schemas.Similar, summary="Entities with similar embeddings")
