@@ -41,6 +41,12 @@ class Form(ABC):
     >>> {name: tuple(values.shape) for name, values in squared.items()}
     {'head': (5, 3), 'relation': (5, 3)}
     >>> form.check_factors(form.factor_names)
+    >>> torch.equal(form.factor("tail", heads, unfolded, tails, query), tails.square()), isinstance(form, Form)
+    (True, True)
+    >>> form.prepare(heads, relations)
+    >>> form.reversed_rows(relations)
+    Traceback (most recent call last):
+    conjoin.errors.FormError: DistMult stores a row for every reciprocal relation. Look it up instead of deriving it.
     """
 
     SLOTS: ClassVar[tuple[str, ...]] = ()
@@ -109,7 +115,7 @@ class Form(ABC):
         return n_relations if self.derives_reciprocals else 2 * n_relations
 
     def reversed_rows(self, rows: Tensor) -> Tensor:  # noqa: ARG002
-        """The rows (B, relation_width) of the reciprocals, from those of their relations. Override to derive them."""
+        """The rows (B, relation_width) of the reciprocals from the rows of their relations. Override to derive them."""
         raise FormError(f"{self.family} stores a row for every reciprocal relation. Look it up instead of deriving it.")
 
     def shared(self, rank: int) -> nn.Module | None:  # noqa: ARG002
@@ -153,7 +159,7 @@ class Form(ABC):
     ) -> dict[str, Tensor]:
         """The squared moduli that a penalty sees, by name, each (B, k).
 
-        head, relation and tail are those of the three rows. head_relation is |h r|², the squared moduli of the query
+        head, relation and tail belong to the three rows. head_relation is |h r|², the squared moduli of the query
         where it is a product; tail_relation is |t r̄|², the same of the query asked backwards.
         """
         wanted = tuple(names)

@@ -44,7 +44,7 @@ def reading_of(form: Form, *, as_mobius: bool = False) -> MapReading:
         return MapReading(None, f"The formula of {form.family} is not known to be a Möbius map.")
     if not form.heads_as_tails:
         return MapReading(
-            None, "Heads are read in another layout than tails: what a relation makes of one is no entity."
+            None, "Heads are read in another layout than tails: a relation does not map entities to entities."
         )
     match form:
         case FiveStar(quotient="mobius"):
@@ -65,7 +65,7 @@ def reading_of(form: Form, *, as_mobius: bool = False) -> MapReading:
 
 
 class RelationMaps:
-    """One relation of a model, coordinate by coordinate; `r` may lie behind the relations, for a reciprocal."""
+    """One relation of a model, coordinate by coordinate; `r` is n_relations or more for a reciprocal."""
 
     def __init__(self, model: Model, graph: Graph, r: int, *, as_mobius: bool = False) -> None:
         self.model, self.graph, self.r = model, graph, r
@@ -104,7 +104,7 @@ class RelationMaps:
     def map(self, coordinate: int) -> Mobius:
         """The map of one coordinate."""
         if not 0 <= coordinate < len(self):
-            raise UsageError(f"there is no coordinate {coordinate}: this run has 0 to {len(self) - 1}")
+            raise UsageError(f"Coordinate {coordinate} is out of range. This run has 0 to {len(self) - 1}.")
         return Mobius.of(*self.matrices[coordinate].ravel())
 
     @cached_property

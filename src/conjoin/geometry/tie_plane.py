@@ -71,9 +71,11 @@ def transformed(
     """
     half = model.rank // 2
     if not isinstance(model.form, ComplEx):
-        raise UsageError(f"{run} is a {model.form.family}: this figure is about ComplEx and its tied forms")
+        raise UsageError(f"{run} has the form {model.form.family}. This figure needs ComplEx or one of its tied forms.")
     if coordinate is not None and not 0 <= coordinate < half:
-        raise UsageError(f"coordinates come in pairs i and i + {half}: choose i from 0 to {half - 1}")
+        raise UsageError(
+            f"Coordinate {coordinate} is out of range. Choose i from 0 to {half - 1}; its partner is i + {half}."
+        )
     e = int(graph.degrees().argmax()) if entity is None else entity
     with torch.no_grad():
         slots = model.form.unfold(model.relations.double().cpu())

@@ -53,6 +53,13 @@ class Model(nn.Module):
     {'head': (3, 4), 'relation': (3, 4)}
     >>> model.score(h, r, t).shape, model.unfold(model.relation_rows(r), r).keys() == {"a1", "a2"}
     (torch.Size([3]), True)
+    >>> model.relation_places(r).tolist(), model.title, model.questions_at_once() >= 32
+    ([0, 1, 3], 'ComplEx(a2=conj(a1)) of rank 4', True)
+    >>> [block.shape for _, block in model.score_blocks(h, r)], model.similarity(0).shape
+    ([torch.Size([3, 5])], torch.Size([5]))
+    >>> none = torch.empty(0, dtype=torch.long)
+    >>> model.standing(h, r, t, (none, none)).candidates.tolist(), model.best(h, r, k=2)[1].shape
+    ([5, 5, 5], torch.Size([3, 2]))
     """
 
     @torch.inference_mode(mode=False)

@@ -291,7 +291,7 @@ def _slots(setting: PlannedSetting) -> int:
 
 
 def has_kernels(setting: PlannedSetting) -> bool:
-    """Can fused kernels train this setting on a GPU, in another precision than fp32 (`training.steps.choose.why_not`)?"""
+    """Can fused kernels train this setting on a GPU, unless in fp32 (`training.steps.choose.why_not`)?"""
     return setting.processes == 1 and not setting.negatives and type(setting.form) in WITH_KERNELS
 
 
@@ -300,8 +300,8 @@ def _fused(setting: PlannedSetting) -> bool:
 
 
 def _longer_rows(rows: int, setting: PlannedSetting) -> int:
-    """Bytes of the longer rows, their gradient, and that of the table out of it, where a link is computed as a dot product of such rows
-    (`EntityTable.softmax`)."""
+    """Bytes of the longer rows, their gradient and that of the table out of it, where a link is computed as a dot
+    product of such rows (`EntityTable.softmax`)."""
     table = REAL * rows * setting.width
     lifts = isinstance(setting.form.link, LiftedLink) and setting.processes == 1 and table <= BUDGET[setting.device]
     return 3 * REAL * rows * (setting.width + 1) if lifts else 0

@@ -113,7 +113,7 @@ class _Objective:
             torch.autograd.backward(share)
             cost += share.detach()
         if len(self.level):
-            ours = (self.background @ x.T).logsumexp(dim=1)
+            ours = self.model.form.link.scores(self.background, x).logsumexp(dim=1)
             share = self.weight * (torch.logaddexp(self.level, ours) - self.level).sum()
             torch.autograd.backward(share)
             cost += share.detach()
@@ -124,8 +124,9 @@ class _Objective:
         heads, tails = self._rows(x, h), self._rows(x, t)
         unfolded = self.model.unfold(self.model.relation_rows(r), r)
         q = self.model.form.query(heads, unfolded)
-        scores = torch.index_copy(self.model.entities.scores(q), 1, self.fresh, q @ x.T)
-        cost = (scores.logsumexp(dim=1) - (q * tails).sum(dim=1)).sum()
+        link = self.model.form.link
+        scores = torch.index_copy(self.model.entities.scores(q), 1, self.fresh, link.scores(q, x))
+        cost = (scores.logsumexp(dim=1) - link.pairs(q, tails)).sum()
         for squared in self.model.form.factors(("head", "relation", "tail"), heads, unfolded, tails, q).values():
             cost = cost + self.recipe.n3 * (squared + 1e-20).pow(1.5).sum() + self.recipe.f2 * squared.sum()
         return cost

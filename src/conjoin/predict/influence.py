@@ -19,6 +19,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from conjoin.errors import UsageError
+from conjoin.forms.link import DOT
 from conjoin.graph.adjacency import adjacency
 from conjoin.graph.graph import Graph, Ids, reciprocal
 from conjoin.model.model import Model
@@ -95,11 +97,16 @@ def fact_gradients(model: Model, facts: Ids, answer: AnsweredFact, *, competitor
 
     Without `competitors` the losses are the negative scores of the facts, which needs no product with the table.
     """
+    if model.form.link is not DOT or model.form.derives_reciprocals:
+        raise UsageError(
+            f"Influence needs dot products and a stored row for every reciprocal relation; {model.form} has the link "
+            f"{model.form.link.name}. Use paths instead, or a form such as complex."
+        )
     n = len(facts)
     a, r, b = torch.from_numpy(reciprocal(facts, model.n_relations)).to(model.device).unbind(dim=1)
     table = model.entities
     heads, relations = table.rows(a).requires_grad_(), model.relations.detach()[r].requires_grad_()
-    q = model.form.query(heads, model.form.unfold(relations))
+    q = model.form.query(heads, model.unfold(relations, r))
     ends = torch.tensor([answer.h, answer.t], device=model.device)
     same_relation = r % model.n_relations == answer.r
     of_tails, of_queries = -(b[:, None] == ends).to(heads.dtype), -table.rows(b)
