@@ -23,7 +23,10 @@ from conjoin.predict.influence import AnsweredFact, fact_gradients, influences, 
 from conjoin.predict.paths import short_paths
 from conjoin.predict.predictor import Predictor
 
-FORMS = ("complex", "complex-conj", "5star", "5star-conj", "FiveStar(quotient=mobius)", "Pair()")
+FORMS = (
+    *("complex", "complex-conj", "5star", "5star-conj", "FiveStar(quotient=mobius)", "Pair()"),
+    *("distmult", "transe", "transe-squared", "TransE(distance=l1)", "TransE(distance=squared-bias)", "transh"),
+)
 FACTS = [
     ("a", "likes", "b"),
     ("b", "likes", "c"),

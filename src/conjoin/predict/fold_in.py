@@ -24,6 +24,7 @@ from conjoin.runs.open import reported_weights
 from conjoin.runs.save import refuse_taken, write_run
 from conjoin.runs.warm_start import _moved, initial_rows, row_numbers
 from conjoin.runtime.progress import Track, silent
+from conjoin.training.objective import penalty
 from conjoin.training.recipe import Recipe
 
 STEPS = 100
@@ -120,16 +121,16 @@ class _Objective:
         return cost
 
     def _facts(self, x: Tensor, part: Tensor) -> Tensor:
+        """The cost of training queries about new entities, summed over the part (B, 3)."""
         h, r, t = part.unbind(dim=1)
+        form, link = self.model.form, self.model.form.link
         heads, tails = self._rows(x, h), self._rows(x, t)
         unfolded = self.model.unfold(self.model.relation_rows(r), r)
-        q = self.model.form.query(heads, unfolded)
-        link = self.model.form.link
+        q = form.query(heads, unfolded)
         scores = torch.index_copy(self.model.entities.scores(q), 1, self.fresh, link.scores(q, x))
         cost = (scores.logsumexp(dim=1) - link.pairs(q, tails)).sum()
-        for squared in self.model.form.factors(("head", "relation", "tail"), heads, unfolded, tails, q).values():
-            cost = cost + self.recipe.n3 * (squared + 1e-20).pow(1.5).sum() + self.recipe.f2 * squared.sum()
-        return cost
+        squared = form.factors(("head", "relation", "tail"), heads, unfolded, tails, q)
+        return cost + len(part) * penalty(tuple(squared.values()), self.recipe)
 
     def _rows(self, x: Tensor, ids: Tensor) -> Tensor:
         place = self.place[ids]

@@ -5,8 +5,8 @@ by g · (F + λ)⁻¹ · g', where g and g' are the gradients of the two losses 
 the curvature of their joint loss is estimated by (empirical Fisher information). With all gradients as rows of G this
 is (G Gᵀ + λ)⁻¹ G g: one small system of equations. Facts with the same content share the support.
 
-A loss is the sum of the two softmax cross-entropies that training uses, (h, r, ?) and (?, r, t). Only rows that the
-answer is made of count: those of its head, its tail, and its relation in both directions.
+A loss is the sum of the two softmax cross-entropies that training uses, (h, r, ?) and (?, r, t). Gradients are taken in
+the answer's own rows: the row of its head, the row of its tail, and the rows of its relation in both directions.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from conjoin.errors import UsageError
-from conjoin.forms.link import DOT
 from conjoin.graph.adjacency import adjacency
 from conjoin.graph.graph import Graph, Ids, reciprocal
 from conjoin.model.model import Model
 
 Reals = npt.NDArray[np.float64]
 POOL = 128
-"""At most so many facts get full gradients. They are chosen by gradients of their scores alone."""
+"""The largest number of facts that get full gradients. They are chosen by the gradients of their scores alone."""
 SAME_RELATION = 32
 """How many of these may have only the relation in common with the answer."""
 DAMPING = 1.0
@@ -49,7 +47,7 @@ class AnsweredFact:
 
 
 def neighbourhood(graph: Graph, answer: AnsweredFact) -> tuple[Ids, Ids]:
-    """Indices of the training facts with the answer's head or tail, and of those with only its relation.
+    """Indices of the training facts with the answer's head or tail, and of facts with only its relation.
 
     The answer itself is left out. The indices refer to `adjacency(graph).facts`.
     """
@@ -78,7 +76,10 @@ def influences(model: Model, graph: Graph, answer: AnsweredFact, *, damping: flo
 
 
 class Gradients(NamedTuple):
-    """Gradients of n losses in the answer's rows, each (n, width)."""
+    """Gradients of n losses in the answer's rows, each (n, width of the row).
+
+    Where a form derives reciprocals from relations, `reciprocal` is 0 and `relation` holds both directions.
+    """
 
     head: Tensor
     tail: Tensor
@@ -93,46 +94,56 @@ class Gradients(NamedTuple):
 
 @torch.inference_mode(mode=False)
 def fact_gradients(model: Model, facts: Ids, answer: AnsweredFact, *, competitors: bool = True) -> Gradients:
-    """The gradient of each fact's loss in the answer's rows.
+    """The gradients of the losses of facts (n, 3) in the answer's rows.
 
-    Without `competitors` the losses are the negative scores of the facts, which needs no product with the table.
+    Without `competitors` the losses are the negative scores of the facts, which needs no score of other entities.
     """
-    if model.form.link is not DOT or model.form.derives_reciprocals:
-        raise UsageError(
-            f"Influence needs dot products and a stored row for every reciprocal relation; {model.form} has the link "
-            f"{model.form.link.name}. Use paths instead, or a form such as complex."
-        )
     n = len(facts)
     a, r, b = torch.from_numpy(reciprocal(facts, model.n_relations)).to(model.device).unbind(dim=1)
-    table = model.entities
-    heads, relations = table.rows(a).requires_grad_(), model.relations.detach()[r].requires_grad_()
-    q = model.form.query(heads, model.unfold(relations, r))
+    table, link = model.entities, model.form.link
+    heads = table.rows(a).requires_grad_()
+    relations = model.relations.detach()[model.relation_places(r)].requires_grad_()
+    query = model.form.query(heads, model.unfold(relations, r))
+    q = query.detach()
     ends = torch.tensor([answer.h, answer.t], device=model.device)
     same_relation = r % model.n_relations == answer.r
-    of_tails, of_queries = -(b[:, None] == ends).to(heads.dtype), -table.rows(b)
+    # The slopes of a loss by the scores of both ends, (2n, 2), and its gradient by the query.
+    slopes = -(b[:, None] == ends).to(q.dtype)
+    of_query = -link.pull_pairs(q.new_ones(len(q)), q, table.rows(b))[0]
     if competitors:
-        likely, mean = _competitors(model, q.detach(), ends, (a[:, None] == ends).any(dim=1) | same_relation)
-        of_tails, of_queries = of_tails + likely, of_queries + mean
-    of_heads, of_relations = torch.autograd.grad(q, (heads, relations), of_queries)
-    rows = (a[:, None] == ends)[:, :, None] * of_heads[:, None] + of_tails[:, :, None] * q.detach()[:, None]
+        likely, mean = _competitors(model, q, ends, (a[:, None] == ends).any(dim=1) | same_relation)
+        slopes, of_query = slopes + likely, of_query + mean
+    of_heads, of_relations = torch.autograd.grad(query, (heads, relations), of_query)
+    of_tails = [
+        link.pull_pairs(slopes[:, i], q, row.expand(len(q), -1))[1] for i, row in enumerate(table.rows(ends)[:, None])
+    ]
+    rows = (a[:, None] == ends)[:, :, None] * of_heads[:, None] + torch.stack(of_tails, dim=1)
     rows = rows[:n] + rows[n:]
     if answer.h == answer.t:
         rows[:, 1] = 0
     of_relations *= same_relation[:, None]
-    return Gradients(rows[:, 0], rows[:, 1], of_relations[:n], of_relations[n:])
+    forward, backward = of_relations[:n], of_relations[n:]
+    if model.form.derives_reciprocals:  # both directions share one row
+        forward, backward = forward + backward, torch.zeros_like(backward)
+    return Gradients(rows[:, 0], rows[:, 1], forward, backward)
 
 
 def _competitors(model: Model, q: Tensor, ends: Tensor, needed: Tensor) -> tuple[Tensor, Tensor]:
-    """Per query the probabilities (B, 2) of head and tail, and the expected tail row (B, width), 0 if not needed."""
-    table = model.entities.all_rows()
-    size = model.questions_at_once()
-    likely, mean = q.new_empty(len(q), len(ends)), torch.zeros_like(q)
-    for part in torch.split(torch.arange(len(q), device=q.device), size):
-        p = torch.softmax(q[part] @ table.T, dim=1)
-        likely[part] = p[:, ends]
-        chosen = needed[part]
-        mean[part[chosen]] = p[chosen] @ table
-    return likely, mean
+    """Per query the probabilities (B, 2) of both ends, and the gradient (B, query width) of log Σ exp of its scores.
+
+    The gradient is computed for the queries that are `needed` (B,), and 0 for the others.
+    """
+    likely, gradient = q.new_empty(len(q), len(ends)), torch.zeros_like(q)
+    size = max(1, model.questions_at_once() // 2)  # the graph of a link holds several buffers of scores
+    for wanted in (True, False):
+        for part in torch.split((needed == wanted).nonzero()[:, 0], size):
+            leaf = q[part].requires_grad_(wanted)
+            scores = model.entities.scores(leaf)
+            p = torch.softmax(scores.detach(), dim=1)
+            likely[part] = p[:, ends]
+            if wanted:
+                (gradient[part],) = torch.autograd.grad(scores, leaf, p)
+    return likely, gradient
 
 
 def _closest(model: Model, facts: Ids, numbers: Ids, answer: AnsweredFact, most: int) -> Ids:

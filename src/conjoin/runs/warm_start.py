@@ -32,13 +32,24 @@ def initial_rows(old: Model, before: Graph, graph: Graph, *, seed: int, scale: f
     entities = row_numbers(graph.entities, before.entities)
     relations = row_numbers(graph.relations, before.relations)
     if (entities < 0).all() and (relations < 0).all():
-        raise UsageError(f"{graph.name} has no name in common with {before.name}: there is nothing to go on from")
-    both_ways = np.concatenate([relations, np.where(relations < 0, -1, relations + graph.n_relations)])
-    weights = fresh.state_dict()
-    for name, places in (("entities.weight", entities), ("relations", both_ways)):
+        raise UsageError(
+            f"{graph.name} and {before.name}, the graph of the earlier run, have no name in common. "
+            "Train without an earlier run, or use the same names."
+        )
+    if not old.form.derives_reciprocals:
+        relations = np.concatenate([relations, np.where(relations < 0, -1, relations + graph.n_relations)])
+    weights = {**fresh.state_dict(), **_shared_state(old)}
+    for name, places in (("entities.weight", entities), ("relations", relations)):
         kept = torch.from_numpy(np.flatnonzero(places >= 0))
         weights[name][torch.from_numpy(places[places >= 0])] = old.state_dict()[name].cpu()[kept].to(dtype)
     return weights
+
+
+def _shared_state(model: Model) -> dict[str, Tensor]:
+    """What relations share in a model, such as batch normalisation, with its state."""
+    state = {} if model.shared is None else model.shared.state_dict(prefix="shared.")
+    wide = torch.promote_types(model.relations.dtype, torch.float32)
+    return {name: value.cpu().to(wide if value.is_floating_point() else value.dtype) for name, value in state.items()}
 
 
 def seen_in_training(graph: Graph, before: Graph) -> dict[HeldOut, Flags]:
