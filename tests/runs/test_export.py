@@ -64,22 +64,22 @@ def test_an_export_can_be_repeated_but_not_mixed(run: Path, tmp_path: Path) -> N
     export(run, tmp_path / "bundle")
     export(run, tmp_path / "bundle")
     other = trained(tmp_path / "other", seed=1)
-    with pytest.raises(UsageError, match="holds another run: export to another folder"):
+    with pytest.raises(UsageError, match="bundle"):
         export(other, tmp_path / "bundle")
     assert conjoin.open(tmp_path / "bundle").ask("Lima", "near") == conjoin.open(run).ask("Lima", "near")
 
 
 @pytest.mark.parametrize("mine", ["README.md", "graph"])
-def test_a_bundle_takes_no_place_of_other_files(run: Path, tmp_path: Path, mine: str) -> None:
+def test_a_bundle_does_not_overwrite_other_files(run: Path, tmp_path: Path, mine: str) -> None:
     (tmp_path / mine).write_text("mine", encoding="utf-8")
-    with pytest.raises(UsageError, match=f"holds {mine} of something else: export to another folder"):
+    with pytest.raises(UsageError, match=mine):
         export(run, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == [mine]
     assert (tmp_path / mine).read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.parametrize(("format", "name"), [("parquet", "relations.parquet"), ("word2vec", "entities.txt")])
-def test_tables_take_the_place_of_their_earlier_export_only(run: Path, tmp_path: Path, format: str, name: str) -> None:
+def test_tables_overwrite_only_an_earlier_export(run: Path, tmp_path: Path, format: str, name: str) -> None:
     export(run, tmp_path, format=format)
     before = (tmp_path / name).read_bytes()
     others = Graph.from_triples([("a", "r", "b"), ("b", "s", "c"), ("c", "s", "d")], [("a", "r", "b")])
@@ -87,12 +87,12 @@ def test_tables_take_the_place_of_their_earlier_export_only(run: Path, tmp_path:
     foreign = [b"mine", b"", b"PAR1", next(file.read_bytes() for file in theirs if file.name == name)]
     for content in foreign:
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(UsageError, match=f"holds {name} of something else: export to another folder"):
+        with pytest.raises(UsageError, match=name):
             export(run, tmp_path, format=format)
         assert (tmp_path / name).read_bytes() == content
     (tmp_path / name).unlink()
     (tmp_path / name).mkdir()
-    with pytest.raises(UsageError, match=f"holds {name} of something else"):
+    with pytest.raises(UsageError, match=name):
         export(run, tmp_path, format=format)
     (tmp_path / name).rmdir()
     export(trained(tmp_path / "runs" / "seed-1", seed=1), tmp_path, format=format)
@@ -125,44 +125,44 @@ def test_word2vec_text_reads_back_exactly(run: Path, tmp_path: Path) -> None:
     assert "New_York" in (tmp_path / "entities.txt").read_text(encoding="utf-8")
 
 
-def test_names_that_word2vec_cannot_tell_apart(tmp_path: Path) -> None:
+def test_names_that_are_equal_in_word2vec_text_are_refused(tmp_path: Path) -> None:
     graph = Graph.from_triples([("a b", "r", "a_b")])
     run = execute(Run.of(graph, "complex", rank=2, recipe=Recipe(epochs=1)), graph, tmp_path / "run").path
-    with pytest.raises(UsageError, match="'a b' and 'a_b' are both a_b in word2vec text"):
+    with pytest.raises(UsageError, match="'a b' and 'a_b'"):
         export(run, tmp_path / "out", format="word2vec")
     assert not (tmp_path / "out").exists()
     assert export(run, tmp_path / "out", format="parquet")
 
 
-def test_relations_that_word2vec_cannot_tell_apart_leave_no_entities(tmp_path: Path) -> None:
+def test_refused_relation_names_leave_no_file_of_entities(tmp_path: Path) -> None:
     graph = Graph.from_triples([("a", "r s", "b"), ("b", "r_s", "c")])
     run = execute(Run.of(graph, "complex", rank=2, recipe=Recipe(epochs=1)), graph, tmp_path / "run").path
-    with pytest.raises(UsageError, match="'r s' and 'r_s' are both r_s in word2vec text"):
+    with pytest.raises(UsageError, match="'r s' and 'r_s'"):
         export(run, tmp_path / "deep" / "out", format="word2vec")
     assert [file.name for file in tmp_path.iterdir()] == ["run"]
 
 
-def test_exports_that_cannot_be(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match=r"unknown export format 'parqet'\. Did you mean parquet\?"):
+def test_impossible_exports_are_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match=r"parqet.*parquet"):
         export(run, tmp_path, format="parqet")
-    with pytest.raises(UsageError, match="is the run itself"):
+    with pytest.raises(UsageError, match=run.name):
         export(run, run / ".." / run.name)
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=r"cannot be written to .*: choose another folder"):
+    with pytest.raises(UsageError, match="file"):
         export(run, tmp_path / "file")
     for format in FORMATS:
-        with pytest.raises(RunError, match="there is no run folder"):
+        with pytest.raises(RunError, match="nowhere"):
             export(tmp_path / "nowhere", tmp_path / "out", format=format)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_damage_is_not_exported(run: Path, tmp_path: Path, format: str) -> None:
+def test_a_damaged_run_is_not_exported(run: Path, tmp_path: Path, format: str) -> None:
     bad = Path(shutil.copytree(run, tmp_path / "bad"))
     content = bytearray((bad / "model.safetensors").read_bytes())
     content[-3] ^= 1
     (bad / "model.safetensors").write_bytes(content)
-    with pytest.raises(RunError, match="damaged"):
+    with pytest.raises(RunError, match=r"model\.safetensors"):
         export(bad, tmp_path / "out", format=format)
     assert not (tmp_path / "out").exists()
 
@@ -170,7 +170,7 @@ def test_damage_is_not_exported(run: Path, tmp_path: Path, format: str) -> None:
 def test_a_damaged_calibration_leaves_no_empty_folder(run: Path, tmp_path: Path) -> None:
     bad = Path(shutil.copytree(run, tmp_path / "bad"))
     (bad / "calibration.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(RunError, match=r"calibration\.json is damaged"):
+    with pytest.raises(RunError, match=r"calibration\.json"):
         export(bad, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -1,4 +1,4 @@
-"""Take a trained model elsewhere: a bundle that opens without any other file, Parquet tables, word2vec text."""
+"""Export a trained model: as a bundle that opens without any other file, as Parquet tables or as word2vec text."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ VectorRows = npt.NDArray[np.float32]
 def export(run: AnyPath, out: AnyPath, *, format: str = "safetensors", weights: str | None = None) -> list[Path]:
     """Write a run in one of FORMATS to the folder `out`; return the files written.
 
-    Of tables the files are entities (n_entities, 2·rank) and relations (2·n_relations, reals of the form), reciprocals
-    behind: rows by name in float32, real parts first, then imaginary parts. A relation has what its form stores.
+    parquet and word2vec write two tables of float32 rows by name: entities (n_entities, entity width) and relations
+    (stored relation rows, relation width), where the rows of reciprocal relations follow those of the relations. A row
+    holds the numbers that the form stores; complex numbers as all real parts, then all imaginary parts.
 
     >>> import conjoin
     >>> graph = conjoin.Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
@@ -44,7 +45,7 @@ def export(run: AnyPath, out: AnyPath, *, format: str = "safetensors", weights: 
         raise unknown("export format", format, FORMATS, way_out=f"Choose from {', '.join(FORMATS)}.")
     source, target = RunFolder(Path(run)), Path(out)
     if target.resolve() == source.path.resolve():
-        raise UsageError(f"{target} is the run itself: export to another folder")
+        raise UsageError(f"{target} is the folder of the run. Export to another folder.")
     chosen, graph = verified_graph(source, weights)
     if format == "safetensors":
         return _bundle(source, target, chosen, graph)
@@ -63,24 +64,26 @@ def export(run: AnyPath, out: AnyPath, *, format: str = "safetensors", weights: 
 
 
 def _refuse_foreign(target: Path, files: list[Path]) -> None:
-    """Refuse to write files that are there; `files` are those that no earlier export wrote."""
+    """Raise UsageError if one of the files exists; the caller leaves out the files of an earlier export."""
     if there := [file.name for file in files if file.exists()]:
-        raise UsageError(f"{target} holds {', '.join(there)} of something else: export to another folder")
+        raise UsageError(
+            f"{target} contains {', '.join(there)}, and no export of this run wrote it. Export to another folder."
+        )
 
 
 def _make(target: Path) -> None:
-    """The folder, once nothing is left to refuse."""
+    """Create the folder after all checks."""
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{target} cannot be written to ({error.strerror or error}): choose another folder") from error
+        raise UsageError(f"Cannot write to {target} ({error.strerror or error}). Choose another folder.") from error
 
 
 def _bundle(source: RunFolder, target: Path, weights: str, graph: Graph) -> list[Path]:
-    """A run folder without what only training needs. `conjoin.open` opens it."""
+    """Write a run folder without the files that only training needs. `conjoin.open` opens it."""
     bundle = RunFolder(target)
     if bundle.exists and bundle.run.id != source.run.id:
-        raise UsageError(f"{target} holds another run: export to another folder")
+        raise UsageError(f"{target} contains another run. Export to another folder.")
     copies = {
         source.settings_file: bundle.settings_file,
         source.weights_file(weights): bundle.weights_file(weights),
@@ -103,7 +106,7 @@ def _bundle(source: RunFolder, target: Path, weights: str, graph: Graph) -> list
 
 
 def _write_parquet(path: Path, vocabulary: Vocabulary, rows: VectorRows) -> None:
-    """Name, label and one list of reals a row."""
+    """Write the columns name, label and row, a list of float32."""
     values = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel(), pa.float32()), rows.shape[1])
     columns = [list(vocabulary.names), _given_labels(vocabulary), values]
     with path.open("wb") as stream:
@@ -125,12 +128,12 @@ def _schema(rows: VectorRows) -> pa.Schema:
 
 
 def _given_labels(vocabulary: Vocabulary) -> list[str]:
-    """Labels as they were given, several alike if so: the names stand beside them."""
+    """The labels without the additions that make them unique; the name where there is no label."""
     return [label or name for name, label in zip(vocabulary.names, vocabulary.labels or vocabulary.names, strict=True)]
 
 
 def _write_word2vec(path: Path, vocabulary: Vocabulary, rows: VectorRows) -> None:
-    """A line with the counts, then lines with a name and its numbers."""
+    """Write a line with the counts, then a line for each name with its numbers."""
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         stream.write(_counts(rows))
         for word, row in zip(_words(vocabulary), rows, strict=True):
@@ -152,13 +155,14 @@ def _counts(rows: VectorRows) -> str:
 
 
 def _words(vocabulary: Vocabulary) -> list[str]:
-    """The names with underscores for blanks; an error where two become one."""
+    """The names with underscores instead of spaces; raises UsageError where two names become the same."""
     words: dict[str, str] = {}
     for name in vocabulary.names:
         word = _word(name)
         if word in words:
             raise UsageError(
-                f"{words[word]!r} and {name!r} are both {word} in word2vec text, which has no blanks: export as parquet"
+                f"{words[word]!r} and {name!r} both become {word!r} in word2vec text, which has no spaces in names. "
+                "Export as parquet instead."
             )
         words[word] = name
     return list(words)
@@ -169,20 +173,23 @@ def _word(name: str) -> str:
 
 
 def _tables(model: Model, graph: Graph) -> list[tuple[str, Vocabulary, VectorRows]]:
+    """File stem, names and rows (n, width) of the entities and of the stored relation rows."""
     names, labels = graph.relations.names, _given_labels(graph.relations)
-    with_reciprocals = Vocabulary("relation", (*names, *map(_turned, names)), (*labels, *map(_turned, labels)))
+    stored = Vocabulary("relation", names, tuple(labels))
+    if not model.form.derives_reciprocals:
+        stored = Vocabulary("relation", (*names, *map(_reciprocal, names)), (*labels, *map(_reciprocal, labels)))
     return [
         ("entities", graph.entities, model.entities.all_rows().float().cpu().numpy()),
-        ("relations", with_reciprocals, model.relations.float().cpu().numpy()),
+        ("relations", stored, model.relations.float().cpu().numpy()),
     ]
 
 
-def _turned(name: str) -> str:
+def _reciprocal(name: str) -> str:
     return f"{name} (reciprocal)"
 
 
 def model_card(source: RunFolder, weights: str, folder: str) -> str:
-    """What someone who finds the bundle needs to know."""
+    """The text of the bundle's README.md: what the model is, how to open it, how well it ranks."""
     run, result = source.run, source.result
     measured = result[weights]
     lines = [
@@ -216,7 +223,7 @@ def model_card(source: RunFolder, weights: str, folder: str) -> str:
 
 
 class TableFormat(NamedTuple):
-    """How a table is written, and known again as an earlier export: by its names and its shape."""
+    """How to write a table, and how to recognise a table that an earlier export wrote: by its names and its shape."""
 
     suffix: str
     write: Callable[[Path, Vocabulary, VectorRows], None]
