@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.oracle import real_forms as oracle
 
-from conjoin.errors import FormError, UsageError
+from conjoin.errors import FormError
 from conjoin.evaluation.rank import rank
 from conjoin.forms.base import Form
 from conjoin.forms.notation import FORMS, parse
@@ -14,7 +14,6 @@ from conjoin.forms.tied import TiedForm
 from conjoin.graph.graph import Graph
 from conjoin.model.model import Model
 from conjoin.predict.fold_in import fold_in
-from conjoin.predict.influence import AnsweredFact, fact_gradients
 from conjoin.predict.predictor import Predictor
 from conjoin.training.loop import train
 from conjoin.training.objective import Objective, loss
@@ -146,13 +145,3 @@ def test_new_entities_fold_in_by_the_forms_own_link(text: str) -> None:
     list(train(model, graph, Recipe(epochs=60, batch=16, n3=0.0)))
     folded = fold_in(Predictor(model, graph), [("new", "next", "e5"), ("e4", "next", "new")], recipe=Recipe(n3=0.001))
     assert folded.score([("e4", "next", "new")])[0].rank <= 3
-
-
-def test_influence_of_a_form_without_dot_product_is_an_error() -> None:
-    graph = small_graph()
-    with pytest.raises(UsageError, match="l2"):
-        fact_gradients(
-            Model("transe", graph.n_entities, graph.n_relations, rank=4),
-            graph.train[:2],
-            AnsweredFact(0, 0, 1),
-        )
