@@ -24,7 +24,7 @@ from conjoin.runs.open import reported_weights
 from conjoin.runs.save import refuse_taken, write_run
 from conjoin.runs.warm_start import _moved, initial_rows, row_numbers
 from conjoin.runtime.progress import Track, silent
-from conjoin.training.objective import penalty
+from conjoin.training.objective import Batch, Objective
 from conjoin.training.recipe import Recipe
 
 STEPS = 100
@@ -81,7 +81,7 @@ class _Objective:
     """The objective of the new rows x, (new, width): a sum over queries, in parts that fit the memory budget."""
 
     def __init__(self, model: Model, graph: Graph, fresh: Ids, *, recipe: Recipe, seed: int) -> None:
-        self.model, self.recipe = model, recipe
+        self.model, self.objective = model, Objective.of(recipe)
         self.fresh = torch.from_numpy(fresh).to(model.device)
         place = np.full(graph.n_entities, -1)
         place[fresh] = np.arange(len(fresh))
@@ -121,16 +121,15 @@ class _Objective:
         return cost
 
     def _facts(self, x: Tensor, part: Tensor) -> Tensor:
-        """The cost of training queries about new entities, summed over the part (B, 3)."""
+        """The cost of training queries (B, 3) about new entities, summed."""
         h, r, t = part.unbind(dim=1)
-        form, link = self.model.form, self.model.form.link
-        heads, tails = self._rows(x, h), self._rows(x, t)
-        unfolded = self.model.unfold(self.model.relation_rows(r), r)
-        q = form.query(heads, unfolded)
-        scores = torch.index_copy(self.model.entities.scores(q), 1, self.fresh, link.scores(q, x))
-        cost = (scores.logsumexp(dim=1) - link.pairs(q, tails)).sum()
-        squared = form.factors(("head", "relation", "tail"), heads, unfolded, tails, q)
-        return cost + len(part) * penalty(tuple(squared.values()), self.recipe)
+        batch = Batch(self.model, h, r, t, self._rows(x, h), self.model.relation_rows(r), self._rows(x, t))
+        link = self.model.form.link
+        known = self.model.entities.scores(batch.query)
+        scores = torch.index_copy(known, 1, self.fresh, link.scores(batch.query, x))
+        cost = (scores.logsumexp(dim=1) - link.pairs(batch.query, batch.tails)).sum()
+        cost = cost + self.objective.penalty.per_example(batch.squared_moduli()).sum()
+        return sum((len(part) * term for term in self.objective.term_costs(batch)), start=cost)
 
     def _rows(self, x: Tensor, ids: Tensor) -> Tensor:
         place = self.place[ids]
