@@ -10,7 +10,7 @@ from conjoin.errors import UsageError
 from conjoin.forms.notation import form
 
 
-def test_a_cell_reads_what_it_prints() -> None:
+def test_bench_cell_round_trips_as_text() -> None:
     for cells in (*TRAIN_GRIDS.values(), *RANK_GRIDS.values()):
         assert all(BenchCell.parse(str(cell)) == cell for cell in cells)
         for cell in cells:
@@ -19,19 +19,19 @@ def test_a_cell_reads_what_it_prints() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "umls", "umls/complex/100", "a/b/c/d", "a/b/0/1", "a/b/²/1", "a/b/1/2/tf32/x"])
-def test_other_words_are_no_cell(text: str) -> None:
+def test_invalid_cells_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="DATASET/FORM/RANK/BATCH"):
         BenchCell.parse(text)
 
 
-def test_a_grid_in_another_precision() -> None:
+def test_grid_precision_can_be_overridden() -> None:
     assert {cell.precision for cell in cells_of_grid("paper", TRAIN_GRIDS, precision="bf16")} == {"bf16"}
     assert len(cells_of_grid("paper", TRAIN_GRIDS)) == 5
     with pytest.raises(UsageError, match="Did you mean paper"):
         cells_of_grid("papr", TRAIN_GRIDS)
 
 
-def test_a_random_graph_is_always_the_same() -> None:
+def test_random_graph_is_deterministic() -> None:
     one, two = graph_of("random-50"), graph_of("random-50")
     assert one.n_entities == 50
     assert len(one.train) == 100

@@ -39,7 +39,7 @@ def found(theme: str, cells: list[dict[str, Any]]) -> dict[str, Any]:
     ("entities", "rank", "batch", "examples", "floor"),
     [(14_541, 500, 2000, 544_230, 0.060), (14_541, 2000, 100, 544_230, 1.77), (40_943, 2000, 100, 173_670, 1.59)],
 )
-def test_floors_are_those_of_the_shapes(entities: int, rank: int, batch: int, examples: int, floor: float) -> None:
+def test_floors_follow_from_the_shapes(entities: int, rank: int, batch: int, examples: int, floor: float) -> None:
     told = RATES.training_floor(entities=entities, rank=rank, batch=batch, examples=examples)
     assert told == pytest.approx(floor, rel=0.01)
 
@@ -50,7 +50,7 @@ def test_exact_products_raise_the_floor() -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_holds_every_contestant(tmp_path: Path) -> None:
+def test_cell_result_holds_every_program(tmp_path: Path) -> None:
     cell = BenchCell("random-60", "5star-conj", 4, 20)
     told = against_floor(measure_training(cell, CPU, effort=QUICK), RATES)
     wanted = {
@@ -77,12 +77,12 @@ def test_a_cell_holds_every_contestant(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_plain_program_that_fails_says_why() -> None:
+def test_failed_plain_program_reports_its_error() -> None:
     with pytest.raises(UsageError, match=r"failed on random-60/nothing/4/20/fp32 with exit status 1: .*nothing"):
         seconds_alone(BenchCell("random-60", "nothing", 4, 20), steps=1, rounds=1)
 
 
-def test_ranges_go_from_the_least_to_the_most() -> None:
+def test_ranges_state_minimum_and_maximum() -> None:
     cell = {
         "dataset": "x",
         "precision": "fp32",
@@ -103,7 +103,7 @@ def test_a_form_that_was_never_published_has_no_plain_column() -> None:
     assert " plain " not in table_of(found("train", [told]))
 
 
-def test_ranking_is_measured_too() -> None:
+def test_ranking_cell_is_measured() -> None:
     cell = BenchCell("random-60", "complex", 4, 20)
     told = ranking.against_floor(ranking.measure_ranking(cell, CPU, effort=QUICK), RATES)
     assert told["fraction_of_floor"] * told["seconds"] == pytest.approx(
@@ -115,7 +115,7 @@ def test_ranking_is_measured_too() -> None:
     assert "| random-60 | complex | 4 | 120 |" in page_of(found("rank", [told]))
 
 
-def test_parts_keep_what_is_known() -> None:
+def test_part_of_a_graph_keeps_the_known_answers() -> None:
     graph = graph_of("random-60")
     assert len(part_of(graph, 40).train) == 20
     assert part_of(graph, 10_000) is graph
@@ -124,7 +124,7 @@ def test_parts_keep_what_is_known() -> None:
     assert len(part.known) == len(graph.known)
 
 
-def test_time_to_a_quality_stops_when_it_is_reached() -> None:
+def test_time_to_quality_stops_at_the_target() -> None:
     cell = BenchCell("random-60", "complex", 4, 20)
     (first,) = time_to(cell, CPU, mrr=0.0, every=2, epochs=6)
     assert first["epochs"] == 2
@@ -132,7 +132,7 @@ def test_time_to_a_quality_stops_when_it_is_reached() -> None:
     assert [told["epochs"] for told in time_to(cell, CPU, mrr=1.1, every=2, epochs=5)] == [2, 4, 5]
 
 
-def test_growth_goes_through_every_size_once() -> None:
+def test_growth_measures_every_size_once() -> None:
     sweep = Sweep(entities=(20, 40), ranks=(2, 4), batches=(5, 10), at_entities=40, at_rank=4, at_batch=10)
     points = list(grow(sweep, CPU, seconds=0))
     assert [point["moves"] for point in points] == ["entities"] * 2 + ["rank"] * 2 + ["batch"] * 2
@@ -141,7 +141,7 @@ def test_growth_goes_through_every_size_once() -> None:
     assert "| entities | 20 | 4 | 10 |" in page_of(found("growth", points))
 
 
-def test_slopes_are_powers() -> None:
+def test_slope_is_the_exponent_of_growth() -> None:
     sizes = [10, 100, 1000, 10_000]
     assert slope(sizes, [0.5 * n**0.9 for n in sizes]) == pytest.approx(0.9)
     points = [
@@ -161,12 +161,12 @@ def test_rates_are_measured() -> None:
     assert min(rates.flops_per_second, rates.exact_flops_per_second) > 1e8
 
 
-def test_the_best_of_what_a_machine_did_counts() -> None:
+def test_best_rates_of_two_measurements_are_kept() -> None:
     cold, warm = Rates(1.0, 4.0, "bf16", 2.0), Rates(3.0, 2.0, "bf16", 2.5)
     assert cold.best(warm) == warm.best(cold) == Rates(3.0, 4.0, "bf16", 2.5)
 
 
-def test_the_machine_has_a_short_name() -> None:
+def test_machine_name_is_short() -> None:
     assert hardware_of({"device": "cuda:0", "name": "NVIDIA H200"}, 16) == "h200"
     assert hardware_of({"device": "cpu", "name": "x86_64"}, 2) == "2cores"
 
@@ -187,7 +187,7 @@ def pretend(folder: Path, *, fails: bool = False) -> PykeenRunner:
     return PykeenRunner(script)
 
 
-def test_another_interpreter_measures_pykeen(tmp_path: Path) -> None:
+def test_pykeen_is_measured_in_its_interpreter(tmp_path: Path) -> None:
     other = pretend(tmp_path)
     assert other.check() == "9.9"
     told = measure_training(BenchCell("random-60", "complex", 4, 20), CPU, effort=QUICK, plain=False, other=other)

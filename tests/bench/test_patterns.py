@@ -19,7 +19,7 @@ print(json.dumps(patterns.timed("synthetic:symmetric(entities=100)")))
 """
 
 
-def test_a_large_parent_is_not_measured() -> None:
+def test_memory_of_the_parent_process_is_not_measured() -> None:
     words = [sys.executable, "-c", PARENT, str(BENCH)]
     told = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     assert 20 << 20 < told["peak_bytes"] < 400 << 20

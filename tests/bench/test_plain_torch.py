@@ -32,7 +32,7 @@ def questions(number: int) -> torch.Tensor:
     return torch.stack([torch.randint(n, (number,), generator=source) for n in (9, 6, 9)], dim=1)
 
 
-def test_the_papers_forms_are_among_them() -> None:
+def test_plain_torch_has_the_forms_of_the_paper() -> None:
     assert {"complex", "complex-conj", "5star", "5star-conj", "5star-neg", "5star-vert", "5star-horiz"} <= set(
         PUBLISHED
     )
@@ -40,7 +40,7 @@ def test_the_papers_forms_are_among_them() -> None:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize(("wide", "sparse"), [(False, False), (True, False), (False, True)])
-def test_steps_change_the_same_numbers(name: str, wide: bool, sparse: bool) -> None:
+def test_plain_step_equals_our_step(name: str, wide: bool, sparse: bool) -> None:
     ours, plain = twins(name, wide=wide, sparse=sparse)
     recipe = Recipe(batch=12, lr=0.1, n3=0.3)
     step, training = TrainingStep(ours, recipe), PlainTraining(plain, lr=0.1, n3=0.3, batch=12)
@@ -51,7 +51,7 @@ def test_steps_change_the_same_numbers(name: str, wide: bool, sparse: bool) -> N
     torch.testing.assert_close(plain.relations.weight.data, ours.relations.data)
 
 
-def test_an_epoch_goes_through_every_batch() -> None:
+def test_plain_epoch_visits_every_batch() -> None:
     _, plain = twins("complex", wide=False)
     training = PlainTraining(plain, lr=0.1, n3=0.0, batch=5)
     training.epoch(questions(12))
@@ -64,7 +64,7 @@ def test_published_widths(name: str, columns: int) -> None:
     assert PlainModel(name, 9, 3, rank=RANK, wide=True).entities.weight.shape == (9, columns * RANK)
 
 
-def test_ranks_are_ours() -> None:
+def test_plain_ranks_equal_our_ranks() -> None:
     source = torch.Generator().manual_seed(2)
     facts = torch.unique(torch.stack([torch.randint(n, (60,), generator=source) for n in (9, 3, 9)], dim=1), dim=0)
     facts = facts[torch.randperm(len(facts), generator=source)].numpy()
@@ -73,6 +73,6 @@ def test_ranks_are_ours() -> None:
     assert plain_ranks(plain, graph, batch=7).tolist() == rank(ours, graph, "test").ranks().tolist()
 
 
-def test_other_forms_are_refused() -> None:
+def test_unpublished_forms_are_refused() -> None:
     with pytest.raises(UsageError, match="published reading"):
         PlainModel("FiveStar(quotient=mobius)", 9, 3, rank=RANK)

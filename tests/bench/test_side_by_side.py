@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-def test_a_tree_is_compared_with_its_own_commit(tmp_path: Path) -> None:
+def test_side_by_side_compares_a_tree_with_its_commit(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     done = subprocess.run(
         [sys.executable, "-m", "bench.side_by_side", "HEAD", "train/atlas/complex/4/1000", "--turns", "3", "-o", out],

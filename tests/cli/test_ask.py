@@ -27,7 +27,7 @@ def test_the_json_of_ask(trained: Path, head: str, relation: str) -> None:
     assert [a["score"] for a in report["answers"]] == sorted((a["score"] for a in report["answers"]), reverse=True)
 
 
-def test_all_three_unknowns(trained: Path) -> None:
+def test_ask_predicts_heads_relations_and_tails(trained: Path) -> None:
     tails = conjoin("ask", trained, "France", "borders", "--json", "-k", 99).json["answers"]
     heads = conjoin("ask", trained, "?", "has capital", "capital of Spain", "--json", "-k", 99).json["answers"]
     relations = conjoin("ask", trained, "France", "?", "Spain", "--json").json["answers"]
@@ -47,14 +47,14 @@ def test_answers_as_a_table_show_labels(trained: Path) -> None:
     assert "Q1" not in out
 
 
-def test_only_new(trained: Path) -> None:
+def test_ask_only_new_excludes_known_answers(trained: Path) -> None:
     answers = conjoin("ask", trained, "France", "borders", "--only-new", "-k", 99, "--json").json["answers"]
     assert len(answers) == 13
     assert "France" not in {answer["label"] for answer in answers}
     assert not any(answer["known"] for answer in answers)
 
 
-def test_a_file_of_questions(trained: Path, tmp_path: Path) -> None:
+def test_ask_answers_a_file_of_questions(trained: Path, tmp_path: Path) -> None:
     questions = [("France", "borders", "?"), ("?", "P2", "C1"), ("Q0", "?", "Spain")]
     file = write_lines(tmp_path / "q.tsv", questions)
     report = conjoin("ask", trained, "--file", file, "-k", 2, "--json").json
@@ -66,7 +66,7 @@ def test_a_file_of_questions(trained: Path, tmp_path: Path) -> None:
     assert "?  P2  C1" in out
 
 
-def test_answers_among_candidates(trained: Path) -> None:
+def test_ask_ranks_given_candidates(trained: Path) -> None:
     words = ("ask", trained, "France", "borders", "-k", 99, "--json")
     chosen = conjoin(*words, "--candidate", "Spain", "--candidate", "Q2").json["answers"]
     assert {answer["label"] for answer in chosen} == {"Spain", "Portugal"}
@@ -76,7 +76,7 @@ def test_answers_among_candidates(trained: Path) -> None:
     assert [answer["label"] for answer in one] == ["Spain"]
 
 
-def test_two_runs_beside_each_other(trained: Path, tmp_path: Path) -> None:
+def test_ask_compares_two_runs(trained: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     assert conjoin("export", trained, "-o", other).code == 0
     words = ("ask", trained, "France", "borders", "-k", 3, "--compare", other)
@@ -96,7 +96,7 @@ def test_two_runs_beside_each_other(trained: Path, tmp_path: Path) -> None:
     assert_refused(conjoin(*words, "--explain"), "--explain", "--compare")
 
 
-def test_why(trained: Path) -> None:
+def test_ask_explains_its_answers(trained: Path) -> None:
     words = ("ask", trained, "France", "borders", "-k", 6, "--explain")
     reasons = conjoin(*words, "--json").json["explanations"]
     assert 0 < len(reasons) <= 3
@@ -108,7 +108,7 @@ def test_why(trained: Path) -> None:
     assert "conjoin explain" in known.err
 
 
-def test_names_are_found(trained: Path) -> None:
+def test_ask_finds_labels_and_misspelt_names(trained: Path) -> None:
     found = conjoin("find", trained, "frnace", "--json").json["found"]
     assert (found[0]["name"], found[0]["label"]) == ("Q0", "France")
     assert [match["name"] for match in conjoin("find", trained, "cap", "--relations", "--json").json["found"]] == ["P2"]
@@ -199,7 +199,7 @@ def test_names_without_training_facts_are_reported(tmp_path: Path) -> None:
     assert "eNEW" in compared.err
 
 
-def test_answers_with_one_label_are_told_apart(tmp_path: Path) -> None:
+def test_answers_with_one_label_show_their_names(tmp_path: Path) -> None:
     folder = little_graph(tmp_path / "lands")
     write_lines(folder / "entity_labels.tsv", [("Q0", "Land"), ("Q1", "Land"), ("Q2", "Portugal")])
     conjoin("train", folder, *TINY, "-o", tmp_path / "run")
@@ -248,7 +248,7 @@ def test_unknown_names_are_counted_with_their_places(trained: Path, tmp_path: Pa
     assert_refused(conjoin("score", trained, open_question), "d.tsv:1: ", "'?'")
 
 
-def test_questions_of_a_file_that_cannot_be_asked(trained: Path, tmp_path: Path) -> None:
+def test_unanswerable_questions_of_a_file_are_reported(trained: Path, tmp_path: Path) -> None:
     questions = [("France", "borders", "?"), ("?", "borders", "nobody"), ("?", "borders", "?")]
     file = tmp_path / "q.csv"
     file.write_text("\n".join(",".join(question) for question in questions), encoding="utf-8")
@@ -265,7 +265,7 @@ def test_questions_of_a_file_that_cannot_be_asked(trained: Path, tmp_path: Path)
     assert_refused(stopped, "q.csv:3: ", "'nobody'", "line 1")
 
 
-def test_similar(trained: Path) -> None:
+def test_similar_lists_the_nearest_entities(trained: Path) -> None:
     report = conjoin("similar", trained, "France", "-k", 2, "--json").json
     assert report["entity"] == "France"
     assert len(report["similar"]) == 2
@@ -286,7 +286,7 @@ def test_similar(trained: Path) -> None:
         ("word2vec", {"entities.txt", "relations.txt"}),
     ],
 )
-def test_export(trained: Path, tmp_path: Path, format: str, files: set[str]) -> None:
+def test_export_writes_a_bundle(trained: Path, tmp_path: Path, format: str, files: set[str]) -> None:
     report = conjoin("export", trained, "-o", tmp_path / "out", "--format", format, "--json").json
     assert {Path(file).name for file in report["files"]} == files == {f.name for f in (tmp_path / "out").iterdir()}
     assert conjoin("export", trained, "-o", tmp_path / "out", "--format", format).out.count("\n") == len(files)
@@ -306,7 +306,7 @@ def test_every_verb_opens_a_bundle(trained: Path, tmp_path: Path) -> None:
     assert library.open(tmp_path / "b").ask("France", "borders")
 
 
-def test_export_used_wrongly(trained: Path, tmp_path: Path) -> None:
+def test_export_refuses_invalid_options(trained: Path, tmp_path: Path) -> None:
     assert_refused(conjoin("export", trained, "-o", tmp_path, "--format", "parqet"), "'parqet'", "parquet")
     assert_refused(conjoin("export", trained, "-o", trained), trained)
     assert conjoin("export", trained).code == 2

@@ -11,7 +11,7 @@ QUICK = ("--seconds", "0.02", "--rounds", "2", "--device", "cpu", "--hardware", 
 
 
 @pytest.mark.slow
-def test_training_leaves_a_page_and_its_numbers(tmp_path: Path) -> None:
+def test_training_bench_writes_a_page_and_json(tmp_path: Path) -> None:
     told = conjoin(
         "bench",
         "train",
@@ -34,14 +34,14 @@ def test_training_leaves_a_page_and_its_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_until_a_quality(tmp_path: Path) -> None:
+def test_training_bench_measures_time_to_a_quality(tmp_path: Path) -> None:
     words = ("--no-plain", "--until", "0", "--every", "1", "-o", tmp_path, "--json")
     told = conjoin("bench", "train", "random-60/complex/4/20", *QUICK, *words)
     assert told.json["cells"][0]["time_to"]["epochs"] == 1
 
 
 @pytest.mark.slow
-def test_ranking_and_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranking_and_growth_benches_write_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from bench.compare import growth
 
     small = growth.Sweep(entities=(20, 40), ranks=(2,), batches=(5,), at_entities=20, at_rank=4, at_batch=10)

@@ -65,7 +65,7 @@ def test_folding_a_calibrated_run_advises_to_calibrate_again(own: Path, tmp_path
     assert f"conjoin calibrate {more}" in conjoin("fold", own, facts, "-o", more).out
 
 
-def test_a_new_land_is_folded_in(own: Path, tmp_path: Path) -> None:
+def test_new_entity_is_folded_in(own: Path, tmp_path: Path) -> None:
     facts = write_lines(
         tmp_path / "new.tsv", [("Q99", "borders", "France"), ("Spain", "P1", "Q99"), ("Q0", "P1", "Q4")]
     )

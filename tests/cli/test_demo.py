@@ -18,7 +18,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_demonstration(tmp_path: Path) -> None:
+def test_demo_runs_to_the_end(tmp_path: Path) -> None:
     first = conjoin("demo", "-o", tmp_path)
     assert first.code == 0, first.err
     for form in ("complex", "complex-conj", "5star", "5star-conj"):

@@ -27,7 +27,7 @@ def runs(lands: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_two_spheres_in_every_format(runs: Path, tmp_path: Path) -> None:
+def test_figure_writes_two_spheres_in_every_format(runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "figures" / "borders"
     ran = conjoin("figure", "sphere", runs / "5star", runs / "5star-neg", "--relation", "borders", "-o", out, "--json")
     assert [Path(file).suffix for file in ran.json["files"]] == [".png", ".svg", ".pdf", ".html"]
@@ -40,7 +40,7 @@ def test_two_spheres_in_every_format(runs: Path, tmp_path: Path) -> None:
     assert stored == ran.json["scenes"]
 
 
-def test_one_file_one_coordinate_one_entity(runs: Path, tmp_path: Path) -> None:
+def test_figure_draws_one_coordinate_of_one_entity(runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "x.svg"
     words = ("--relation", "P2", "--coordinate", 2, "--entity", "Italy", "--iterates", 2, "--reverse", "-o", out)
     ran = conjoin("figure", "sphere", runs / "5star", *words)
@@ -49,7 +49,7 @@ def test_one_file_one_coordinate_one_entity(runs: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_phase_run_says_so_and_offers_the_other_reading(runs: Path, tmp_path: Path) -> None:
+def test_phase_run_is_refused_with_the_mobius_alternative(runs: Path, tmp_path: Path) -> None:
     words = ("figure", "sphere", runs / "phase", "--relation", "borders", "-o", tmp_path / "a.svg")
     refused = conjoin(*words)
     assert_refused(refused, "phase", "--as-mobius")
@@ -59,7 +59,7 @@ def test_a_phase_run_says_so_and_offers_the_other_reading(runs: Path, tmp_path: 
     assert "phase" in drawn.err
 
 
-def test_the_plane_of_a_tie(runs: Path, tmp_path: Path) -> None:
+def test_figure_draws_the_plane_of_a_tie(runs: Path, tmp_path: Path) -> None:
     words = (runs / "complex", runs / "complex-conj", "--entity", "France", "-o", tmp_path / "e")
     ran = conjoin("figure", "entities", *words, "--json")
     free, tied = ran.json["shown"]
@@ -84,7 +84,7 @@ def test_the_plane_of_a_tie(runs: Path, tmp_path: Path) -> None:
         (("entities", "complex", "--coordinate", 2), "2"),
     ],
 )
-def test_a_mistake_is_refused_and_leaves_no_file(
+def test_invalid_figure_options_leave_no_file(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...], value: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -94,22 +94,20 @@ def test_a_mistake_is_refused_and_leaves_no_file(
 
 
 @pytest.mark.parametrize(("verb", "run"), [("sphere", "5star"), ("entities", "complex")])
-def test_help_offers_the_endings_that_are_written(runs: Path, tmp_path: Path, verb: str, run: str) -> None:
+def test_figure_help_lists_the_supported_endings(runs: Path, tmp_path: Path, verb: str, run: str) -> None:
     relation = ("--relation", "borders") if verb == "sphere" else ()
     written = conjoin("figure", verb, runs / run, *relation, "-o", tmp_path / "x", "--json").json["files"]
     offered = re.findall(r"\.(png|svg|pdf|html)\b", conjoin("figure", verb, "--help").out.partition("--out")[2])
     assert offered == [Path(file).suffix[1:] for file in written]
 
 
-def test_without_a_name_it_is_named_by_the_relation(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_figure_name_contains_the_relation(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert conjoin("figure", "sphere", runs / "complex", "--relation", "has capital").code == 0
     assert {path.name for path in tmp_path.iterdir()} >= {"sphere-has-capital.png", "sphere-has-capital.html"}
 
 
-def test_a_plot_for_which_the_finished_runs_are_not_enough_says_what_it_needs(tmp_path: Path) -> None:
+def test_plot_with_too_few_finished_runs_states_the_missing_ones(tmp_path: Path) -> None:
     study = tiny(tmp_path)
     finished(tmp_path, study.cell("UMLS", study.rows["complex"], 0), mrr=0.9, ranks=ranks_of([1, 2, 3, 4]))
     for plot, needed in {"pvalues": "seeds", "patterns": "settings"}.items():
@@ -142,7 +140,7 @@ def test_a_plot_of_patterns_names_untested_pairs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("plot", ["curves", "frontier", "pvalues"])
-def test_a_plot_of_a_study_alone(plot: str, tmp_path: Path) -> None:
+def test_study_plot_is_drawn_from_finished_runs(plot: str, tmp_path: Path) -> None:
     study = tiny(tmp_path)
     words = ("figure", plot, study.file, "--root", tmp_path, "-o", tmp_path / "drawn", "--json")
     nothing = conjoin(*words)

@@ -18,7 +18,7 @@ CSV = "subject,verb,object,when\nAnn,likes,Bob,2001\nBob,likes,Ann,2002\n" + "".
 )
 
 
-def test_datasets() -> None:
+def test_datasets_lists_the_registry() -> None:
     listed = conjoin("datasets", "--json").json["datasets"]
     assert [d["name"] for d in listed] == (
         ["fb15k-237", "wn18rr", "yago3-10", "fb15k", "wn18", "umls", "kinship", "nations", "atlas"]
@@ -31,7 +31,7 @@ def test_datasets() -> None:
     assert "1,079,040" in table
 
 
-def test_fetch_verifies_what_is_here() -> None:
+def test_fetch_verifies_local_datasets() -> None:
     assert conjoin("fetch", "atlas", "--json").json["verified"] is True
     assert "verified" in conjoin("fetch", "ATLAS").out
 
@@ -59,7 +59,7 @@ def test_inspect_shows_labels(lands: Path) -> None:
     assert "(2 of" not in out
 
 
-def test_a_table_with_columns_of_its_own(tmp_path: Path) -> None:
+def test_inspect_reads_chosen_columns(tmp_path: Path) -> None:
     file = tmp_path / "people.csv"
     file.write_text(CSV, encoding="utf-8")
     words = (file, "--columns", "subject,verb,object")
@@ -121,7 +121,7 @@ def test_bad_lines_stop_or_are_counted(tmp_path: Path) -> None:
     assert "facts.tsv:2: " in skipped.err
 
 
-def test_labels_from_a_file(tmp_path: Path) -> None:
+def test_inspect_reads_labels_from_a_file(tmp_path: Path) -> None:
     facts = write_lines(tmp_path / "facts.tsv", [("Q1", "r", "Q2"), ("Q2", "r", "Q1")])
     labels = write_lines(tmp_path / "labels.tsv", [("Q1", "Köln", "more"), ("Q2", "Bonn", "more")])
     assert conjoin("train", facts, "--labels", labels, *TINY, "-o", tmp_path / "run").code == 0
@@ -130,7 +130,7 @@ def test_labels_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rank", [2, 500])
-def test_forms(rank: int) -> None:
+def test_forms_lists_the_registry(rank: int) -> None:
     listed = conjoin("forms", "--rank", rank, "--json").json
     assert [form["name"] for form in listed["forms"]] == list(FORMS)
     for form in listed["forms"]:

@@ -18,7 +18,7 @@ from conjoin.runtime.device import choose_device
 NAMES = [verb.__name__ for verb in VERBS]
 
 
-def test_the_verbs() -> None:
+def test_program_lists_its_verbs() -> None:
     wanted = "demo datasets fetch inspect split forms train rank ask score similar export"
     assert set(wanted.split()) <= set(NAMES)
 
@@ -73,7 +73,7 @@ def test_a_misspelt_word_exits_with_2_and_a_suggestion(words: list[str], value: 
     assert value in ran.err
 
 
-def test_version() -> None:
+def test_version_is_printed() -> None:
     ran = conjoin("--version")
     assert ran.code == 0
     assert ran.out.startswith(f"conjoin {__version__} (torch {torch.__version__}; ")

@@ -38,7 +38,7 @@ STRANGE = (
     ],
     ids=["one triple", "one self-loop", "self-loops", "duplicates", "parallel relations", "a star"],
 )
-def test_small_and_lopsided(tmp_path: Path, facts: list[tuple[str, str, str]]) -> None:
+def test_small_and_unbalanced_graphs_train_and_answer(tmp_path: Path, facts: list[tuple[str, str, str]]) -> None:
     file = write_lines(tmp_path / "g.tsv", facts)
     assert conjoin("inspect", file).code == 0
     for form in ("complex", "5star-conj", "5star(quotient=mobius)"):
@@ -59,7 +59,7 @@ def test_a_question_without_candidates_has_no_answers(tmp_path: Path) -> None:
     assert conjoin("ask", tmp_path / "run", "a", "r", "--only-new", "--json").json["answers"] == []
 
 
-def test_strange_names_go_in_and_out(tmp_path: Path) -> None:
+def test_unusual_names_round_trip(tmp_path: Path) -> None:
     names = [*STRANGE]
     rows = [(names[i], names[-1 - i], names[(i + 1) % len(names)]) for i in range(len(names))]
     heads, relations, tails = (list(column) for column in zip(*rows, strict=True))
@@ -83,7 +83,7 @@ def test_strange_names_go_in_and_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("empty", ["valid", "test"])
-def test_an_empty_split(tmp_path: Path, empty: str) -> None:
+def test_graph_with_an_empty_split_trains(tmp_path: Path, empty: str) -> None:
     facts = [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "a")]
     for split in ("train", "valid", "test"):
         write_lines(tmp_path / "g" / f"{split}.tsv", [] if split == empty else facts if split == "train" else facts[:1])
@@ -100,7 +100,7 @@ def test_an_empty_split(tmp_path: Path, empty: str) -> None:
         assert not RunFolder(tmp_path / "other").exists
 
 
-def test_a_relation_and_an_entity_only_in_test(tmp_path: Path) -> None:
+def test_names_that_occur_only_in_test_are_handled(tmp_path: Path) -> None:
     write_lines(tmp_path / "g" / "train.tsv", [("a", "r", "b"), ("b", "r", "c")])
     write_lines(tmp_path / "g" / "test.tsv", [("a", "new", "stranger")])
     report = conjoin("train", tmp_path / "g", *TINY, "-o", tmp_path / "run", "--json").json
@@ -111,7 +111,7 @@ def test_a_relation_and_an_entity_only_in_test(tmp_path: Path) -> None:
     assert "new" in conjoin("inspect", tmp_path / "g").out
 
 
-def test_rdf_with_labels(tmp_path: Path) -> None:
+def test_rdf_labels_are_used_in_answers(tmp_path: Path) -> None:
     pytest.importorskip("pyoxigraph")
     prefix, label = "http://e.org/", "http://www.w3.org/2000/01/rdf-schema#label"
     facts = [("france", "borders", "spain"), ("spain", "borders", "france"), ("spain", "borders", "portugal")]

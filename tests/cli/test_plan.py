@@ -95,7 +95,7 @@ def test_training_that_cannot_fit_is_refused_with_advice(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "count"), [("3GB", 3 * 10**9), ("512MiB", 512 << 20), ("1.5t", 15 * 10**11), ("7", 7), ("2 kb", 2000)]
 )
-def test_amounts_of_memory(text: str, count: int) -> None:
+def test_amounts_of_memory_are_parsed(text: str, count: int) -> None:
     assert bytes_of(text) == count
 
 

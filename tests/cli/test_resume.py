@@ -200,7 +200,7 @@ def as_mere_owner(*words: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="drops capabilities of Linux")
-def test_read_only_folders(lands: Path, trained: Path, tmp_path: Path) -> None:
+def test_read_only_folders_are_refused(lands: Path, trained: Path, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     refused = as_mere_owner("train", lands, *TINY, "-o", closed / "run")

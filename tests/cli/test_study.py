@@ -95,7 +95,7 @@ def test_run_status_and_narrowing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_failures_and_absent_data_are_told(tmp_path: Path) -> None:
+def test_study_reports_failed_runs_and_missing_data(tmp_path: Path) -> None:
     text = TEXT.replace(
         '"complex" },\n]', '"complex" },\n    { name = "wild", form = "complex", settings = "wild" },\n]'
     )
@@ -119,7 +119,7 @@ def test_failures_and_absent_data_are_told(tmp_path: Path) -> None:
     assert [each["end"] for each in json.loads(again.out)["outcomes"]] == ["failed"]
 
 
-def test_wrong_use_is_answered(tmp_path: Path) -> None:
+def test_study_refuses_invalid_options(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     for words, complaint in (
         (("study", "run", tmp_path / "no.toml"), "cannot be read"),
@@ -132,7 +132,7 @@ def test_wrong_use_is_answered(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_limit_of_time_is_kept_and_gone_on_from(tmp_path: Path) -> None:
+def test_study_stops_at_its_time_limit_and_resumes(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     where = (study.file, "--root", tmp_path / "out", "--device", "cpu")
     stopped = conjoin("study", "run", *where, "--max-minutes", "0", "--json")

@@ -212,7 +212,7 @@ def test_rank_as_a_table(trained: Path) -> None:
         (["--weights", "bset"], ["'bset'", "best"]),
     ],
 )
-def test_rank_used_wrongly(trained: Path, words: list[str], values: list[str]) -> None:
+def test_rank_refuses_invalid_options(trained: Path, words: list[str], values: list[str]) -> None:
     assert_refused(conjoin("rank", trained, *words), *values)
 
 

@@ -50,7 +50,7 @@ def plain(**files: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
     return [(member(name.replace("__", "/") + ".txt", content), content) for name, content in files.items()]
 
 
-def test_only_the_members_that_fit_are_written(tmp_path: Path) -> None:
+def test_only_the_wanted_members_are_written(tmp_path: Path) -> None:
     tar = archive(
         tmp_path / "a.tar.gz",
         (member("umls/._train.txt", b"apple"), b"apple"),
@@ -64,7 +64,7 @@ def test_only_the_members_that_fit_are_written(tmp_path: Path) -> None:
     }
 
 
-def test_a_folder_keeps_to_itself(tmp_path: Path) -> None:
+def test_members_of_other_folders_are_not_extracted(tmp_path: Path) -> None:
     files = plain(pack__data__WN18RR__train=TRAIN, pack__data__WN18__train=TRAIN, pack__data__WN18RR__test=TEST)
     tar = archive(tmp_path / "a.tar.gz", *files)
     with pytest.raises(DatasetError, match=r"test\.txt"):
@@ -110,7 +110,7 @@ def test_an_oversized_member_is_refused_before_it_is_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
-def test_a_bomb_is_stopped_also_in_what_is_skipped(tmp_path: Path, kind: bytes) -> None:
+def test_decompression_bomb_in_a_skipped_member_is_refused(tmp_path: Path, kind: bytes) -> None:
     zeros = bytes(50_000_000)
     bomb = archive(tmp_path / "a.tar.gz", (member("bomb", zeros, kind=kind), zeros), *plain(train=TRAIN, test=TEST))
     assert bomb.stat().st_size < 100_000
@@ -118,14 +118,14 @@ def test_a_bomb_is_stopped_also_in_what_is_skipped(tmp_path: Path, kind: bytes) 
         extract(bomb, tmp_path / "out", wanted=WANTED, limit=1_000_000)
 
 
-def test_content_that_does_not_fit_leaves_nothing(tmp_path: Path) -> None:
+def test_wrong_content_leaves_no_file(tmp_path: Path) -> None:
     tar = archive(tmp_path / "a.tar.gz", *plain(train=b"changed"))
     with pytest.raises(Mismatch, match=r"test\.txt, train\.txt"):
         extract(tar, tmp_path / "out", wanted=WANTED)
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_damaged_archives_are_said_to_be_damaged(tmp_path: Path) -> None:
+def test_damaged_tar_archives_raise_dataset_error(tmp_path: Path) -> None:
     noise = os.urandom(100_000)
     whole = archive(tmp_path / "a.tar.gz", (member("noise", noise), noise), *plain(train=TRAIN, test=TEST)).read_bytes()
     for content in (b"<html>", whole[:50_000], gzip.compress(b"no tar")):
@@ -134,7 +134,7 @@ def test_damaged_archives_are_said_to_be_damaged(tmp_path: Path) -> None:
             extract(tmp_path / "b.tar.gz", tmp_path / "out", wanted=WANTED)
 
 
-def test_members_of_wheels_are_taken_the_same_way(tmp_path: Path) -> None:
+def test_members_of_wheels_are_extracted(tmp_path: Path) -> None:
     wheel = tmp_path / "carrier-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("carrier/train.txt", b"another")
@@ -154,7 +154,7 @@ def test_members_of_wheels_are_taken_the_same_way(tmp_path: Path) -> None:
         ("train.txt", stat.S_IFREG, bytes(2_000_000), "2,000,000 bytes"),
     ],
 )
-def test_zip_archives_are_not_trusted_either(tmp_path: Path, name: str, mode: int, content: bytes, said: str) -> None:
+def test_unsafe_zip_archives_are_refused(tmp_path: Path, name: str, mode: int, content: bytes, said: str) -> None:
     info = zipfile.ZipInfo(name)
     info.external_attr = (mode | 0o644) << 16
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as packed:
@@ -164,7 +164,7 @@ def test_zip_archives_are_not_trusted_either(tmp_path: Path, name: str, mode: in
     assert not (tmp_path / "out").exists()
 
 
-def test_damaged_zip_archives_are_said_to_be_damaged(tmp_path: Path) -> None:
+def test_damaged_zip_archives_raise_dataset_error(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
         packed.writestr("train.txt", TRAIN)
     whole = (tmp_path / "a.zip").read_bytes()
@@ -210,7 +210,7 @@ def carrier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
     return Package("carrier", "1.0", hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def test_pip_brings_a_package_archive(carrier: Package, tmp_path: Path) -> None:
+def test_pip_downloads_a_source_archive(carrier: Package, tmp_path: Path) -> None:
     shown: list[str] = []
 
     def watch(steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
@@ -224,7 +224,7 @@ def test_pip_brings_a_package_archive(carrier: Package, tmp_path: Path) -> None:
     assert shown == ["pip download carrier 1.0"]
 
 
-def test_pip_brings_a_wheel_without_executing_anything(carrier: Package, tmp_path: Path) -> None:
+def test_pip_downloads_a_wheel_without_executing_it(carrier: Package, tmp_path: Path) -> None:
     wheel = tmp_path / "shelf" / "carrier-1.0-py3-none-any.whl"
     metadata = "Metadata-Version: 2.1\nName: carrier\nVersion: 1.0\n"
     with zipfile.ZipFile(wheel, "w") as packed:
@@ -247,13 +247,13 @@ def test_an_archive_with_another_hash_is_never_executed(carrier: Package, tmp_pa
     assert not (tmp_path / "executed").exists()
 
 
-def test_what_pip_cannot_find_is_told(carrier: Package) -> None:
+def test_error_names_the_package_that_pip_cannot_find(carrier: Package) -> None:
     later = replace(carrier, version="2.0")
     with pytest.raises(DatasetError, match=r"carrier==2\.0"), package_archive(later):
         pass
 
 
-def test_the_telling_line_of_pips_output_is_found() -> None:
+def test_reason_is_extracted_from_pip_output() -> None:
     log = "Collecting x\n  error: subprocess-exited\n  × Preparing metadata did not run.\nhint: See above.\n"
     assert archives._reason(log) == "× Preparing metadata did not run."
     assert archives._reason("WARNING: x\nERROR: No matching distribution\n") == "No matching distribution"
@@ -261,14 +261,14 @@ def test_the_telling_line_of_pips_output_is_found() -> None:
     assert archives._reason("") == "it said nothing"
 
 
-def test_pip_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pip_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "_pip", lambda: [sys.executable, "-c", "import time; time.sleep(60)"])
     monkeypatch.setattr(archives, "PATIENCE_WITH_PIP", 0.1)
     with pytest.raises(DatasetError, match="0 seconds"), package_archive(Package("x", "1", "0")):
         pass
 
 
-def test_without_pip_another_client_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uv_is_used_if_pip_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = {"uv": "/bin/uv"}
     monkeypatch.setattr(importlib.util, "find_spec", {}.get)
     monkeypatch.setattr(shutil, "which", installed.get)

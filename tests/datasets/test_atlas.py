@@ -84,7 +84,7 @@ def test_the_files_are_packed_without_time_and_name_and_are_small() -> None:
         ("San Diego", "near", "Tijuana"),
     ],
 )
-def test_facts_a_person_knows(fact: Triple, facts: set[Triple]) -> None:
+def test_well_known_facts_are_in_the_atlas(fact: Triple, facts: set[Triple]) -> None:
     assert fact in facts
 
 
@@ -99,7 +99,7 @@ def test_facts_a_person_knows(fact: Triple, facts: set[Triple]) -> None:
         ("London", "near", "New York City"),
     ],
 )
-def test_what_a_geographer_would_laugh_at_is_not_there(fact: Triple, facts: set[Triple]) -> None:
+def test_absurd_facts_are_not_in_the_atlas(fact: Triple, facts: set[Triple]) -> None:
     head, _, tail = fact
     names = {name for first, _, second in facts for name in (first, second)}
     assert {head, tail} <= names
@@ -135,7 +135,7 @@ def test_no_relation_repeats_another(facts: set[Triple]) -> None:
                 assert len(own & turned) < 0.7 * max(len(own), len(other)), f"{first} is {second} backwards"
 
 
-def test_twins_stay_in_one_split(parts: dict[str, list[Triple]]) -> None:
+def test_pairs_of_entities_stay_in_one_split(parts: dict[str, list[Triple]]) -> None:
     train, valid, test = (pairs(parts[split]) for split in SPLITS)
     assert not train & valid
     assert not train & test
@@ -162,7 +162,7 @@ def test_names_differ_by_more_than_case_and_accents(facts: set[Triple]) -> None:
     assert len(bare) == len(names)
 
 
-def test_the_documents_state_the_true_counts(parts: dict[str, list[Triple]], facts: set[Triple]) -> None:
+def test_documents_state_the_correct_counts(parts: dict[str, list[Triple]], facts: set[Triple]) -> None:
     entities = {name for head, _, tail in facts for name in (head, tail)}
     relations = {relation for _, relation, _ in facts}
     sizes = " / ".join(f"{len(parts[split]):,}" for split in SPLITS)
@@ -180,7 +180,7 @@ def test_the_readme_has_the_checksums_of_the_unpacked_files(split: str) -> None:
     assert re.search(rf"^\| {split}\.txt \| [\d,]+ \| {digest} \|$", (FOLDER / "README.md").read_text(), re.MULTILINE)
 
 
-def test_it_becomes_a_graph(parts: dict[str, list[Triple]]) -> None:
+def test_atlas_loads_as_a_graph(parts: dict[str, list[Triple]]) -> None:
     graph = Graph.from_triples(parts["train"], parts["valid"], parts["test"], name="atlas")
     assert len(graph.unseen) == 0
     assert graph.entities.find("France") != graph.entities.find("Paris")

@@ -126,7 +126,7 @@ def test_progress_counts_the_chunks_that_are_left(server: Server, tmp_path: Path
     assert seen == [("downloading train.txt, continued at 0.2 MB", left, left)]
 
 
-def test_a_part_is_continued_and_not_asked_for_again(server: Server, tmp_path: Path) -> None:
+def test_partial_download_is_continued(server: Server, tmp_path: Path) -> None:
     (tmp_path / "train.txt.part").write_bytes(CONTENT[:100_000])
     download(server.address, tmp_path / "train.txt", checksum=SUM)
     assert server.asked == ["bytes=100000-"]
@@ -180,7 +180,7 @@ def test_a_part_that_is_already_complete_is_only_verified(server: Server, tmp_pa
     assert (tmp_path / "train.txt").read_bytes() == CONTENT
 
 
-def test_a_part_longer_than_the_file_is_thrown_away(server: Server, tmp_path: Path) -> None:
+def test_partial_file_longer_than_the_download_is_deleted(server: Server, tmp_path: Path) -> None:
     (tmp_path / "train.txt.part").write_bytes(CONTENT + b"more")
     download(server.address, tmp_path / "train.txt", checksum=SUM)
     assert (tmp_path / "train.txt").read_bytes() == CONTENT
@@ -195,7 +195,7 @@ def test_a_server_without_ranges_sends_the_file_again(server: Server, tmp_path: 
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
-def test_refusals_of_the_server_are_told(server: Server, tmp_path: Path, status: int) -> None:
+def test_http_errors_of_the_server_raise_dataset_error(server: Server, tmp_path: Path, status: int) -> None:
     server.status = status
     with pytest.raises(DatasetError, match=str(status)):
         download(server.address, tmp_path / "train.txt", checksum=SUM)
@@ -216,7 +216,7 @@ def test_redirects_to_files_are_refused(server: Server, tmp_path: Path) -> None:
         download(server.address, tmp_path / "train.txt", checksum=SUM)
 
 
-def test_https_is_not_led_back_to_this_machine() -> None:
+def test_redirects_from_https_to_localhost_are_refused() -> None:
     asked = urllib.request.Request("https://example.org/train.txt")
     with pytest.raises(DatasetError, match="https"):
         module._SafeRedirects().redirect_request(asked, None, 302, "", {}, "http://127.0.0.1/x")  # type: ignore[arg-type]
@@ -228,7 +228,7 @@ def test_only_https_is_used(url: str, tmp_path: Path) -> None:
         download(url, tmp_path / "x")
 
 
-def test_no_server_is_told_without_a_second_try(tmp_path: Path) -> None:
+def test_refused_connection_fails_without_retry(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(DatasetError, match="no connection"):
@@ -275,7 +275,7 @@ def _wait(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_checksums_of_a_file_known_to_everyone(tmp_path: Path) -> None:
+def test_checksum_of_hello_is_the_well_known_one(tmp_path: Path) -> None:
     plain, zipped, windows = tmp_path / "a.txt", tmp_path / "a.txt.gz", tmp_path / "w.txt"
     plain.write_bytes(b"hello\n")
     zipped.write_bytes(gzip.compress(b"hello\n"))
@@ -314,6 +314,6 @@ def test_damaged_gzip_is_a_mismatch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["sha256:12", "md5:" + "0" * 32, "0" * 64, "git:" + "G" * 40])
-def test_what_is_no_checksum_is_said(text: str) -> None:
+def test_invalid_checksums_are_refused(text: str) -> None:
     with pytest.raises(DatasetError, match="no checksum"):
         Checksum.parse(text)

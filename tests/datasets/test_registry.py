@@ -65,7 +65,7 @@ def test_the_records_cannot_be_changed() -> None:
         catalogue()["mine"] = dataset("umls")  # type: ignore[index]
 
 
-def test_the_documentation_has_the_table_of_the_records() -> None:
+def test_datasets_page_shows_the_registry() -> None:
     script = ROOT / "scripts" / "write_datasets_doc.py"
     if not script.exists():
         pytest.skip("the scripts are only in the repository")

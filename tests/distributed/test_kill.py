@@ -33,7 +33,7 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_killed_process_stops_the_others_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_killed_process_stops_the_others_and_the_run_resumes(tmp_path: Path) -> None:
     if not Path("/proc/self/stat").exists():
         pytest.skip("this system does not tell who started a process")
     facts = tmp_path / "facts.tsv"
@@ -71,7 +71,7 @@ def test_a_killed_process_stops_the_others_and_the_run_goes_on(tmp_path: Path) -
         (("--replicas", 2), "1 process"),
     ],
 )
-def test_meshes_that_do_not_fit_are_refused(words: tuple[object, ...], reason: str) -> None:
+def test_invalid_meshes_are_refused(words: tuple[object, ...], reason: str) -> None:
     refused = conjoin("train", "atlas", "--epochs", 1, *words)
     assert refused.code == 2
     assert reason in refused.err
@@ -87,7 +87,7 @@ def test_meshes_that_do_not_fit_are_refused(words: tuple[object, ...], reason: s
         ({0: (2, 100), 1: (-signal.SIGKILL, 130)}, 0),
     ],
 )
-def test_the_process_that_failed_first_is_blamed(failures: dict[int, tuple[int, int]], blamed: int) -> None:
+def test_error_names_the_process_that_failed_first(failures: dict[int, tuple[int, int]], blamed: int) -> None:
     """Exit codes and seconds. Of 130, thirty seconds later: it was killed for not ending by itself."""
     found = {rank: SimpleNamespace(exitcode=code, timestamp=second) for rank, (code, second) in failures.items()}
     assert culprit(found)[0] == blamed  # type: ignore[arg-type]

@@ -78,7 +78,7 @@ def _state(pid: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_to_the_launcher_stops_in_the_epoch_and_the_resumed_run_is_bit_identical(
+def test_signal_to_the_launcher_stops_within_the_epoch_and_resume_is_bit_identical(
     started: subprocess.Popen[bytes], words: list[object], tmp_path: Path, temporary: Path, number: signal.Signals
 ) -> None:
     workers = children(started.pid)
@@ -99,7 +99,7 @@ def test_a_signal_to_the_launcher_stops_in_the_epoch_and_the_resumed_run_is_bit_
     assert losses[0] == losses[1]
 
 
-def test_processes_meet_in_a_private_folder_and_end_with_a_launcher_that_is_killed(
+def test_processes_use_a_private_folder_and_end_with_a_killed_launcher(
     started: subprocess.Popen[bytes], tmp_path: Path, temporary: Path
 ) -> None:
     workers = children(started.pid)
@@ -113,7 +113,7 @@ def test_processes_meet_in_a_private_folder_and_end_with_a_launcher_that_is_kill
     assert not list(temporary.iterdir())
 
 
-def test_a_meeting_folder_that_others_can_open_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rendezvous_folder_with_open_permissions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MEETING, str(tmp_path))
     tmp_path.chmod(0o700)
     assert store_file() == tmp_path / "store"
@@ -140,6 +140,6 @@ def test_modules_in_the_working_directory_are_not_imported(tmp_path: Path, tempo
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_no_processes_are_refused(count: int) -> None:
+def test_zero_processes_are_refused(count: int) -> None:
     with pytest.raises(UsageError, match=str(count)):
         launch(["train"], count)

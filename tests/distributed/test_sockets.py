@@ -43,7 +43,7 @@ sys.addaudithook(hook)
 """
 
 
-def test_a_socket_outside_the_loopback_interface_is_seen() -> None:
+def test_watcher_detects_a_socket_outside_loopback() -> None:
     """The other tests would pass if their eyes were shut."""
     with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp, socket.create_server(("127.0.0.1", 0)):
         tcp.bind(("0.0.0.0", 0))
@@ -91,7 +91,7 @@ def unpickled(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_shared_training_listens_on_loopback_alone_and_unpickles_nothing(
+def test_shared_training_listens_on_loopback_only_and_never_unpickles(
     tmp_path: Path, unpickled: dict[str, str]
 ) -> None:
     """With checkpoints after each epoch. An environment variable asks gloo for another interface, without effect."""
@@ -105,7 +105,7 @@ def test_shared_training_listens_on_loopback_alone_and_unpickles_nothing(
 
 
 @pytest.mark.slow
-def test_resuming_and_asking_together_unpickle_nothing(tmp_path: Path, unpickled: dict[str, str]) -> None:
+def test_shared_resume_and_ask_never_unpickle(tmp_path: Path, unpickled: dict[str, str]) -> None:
     """Loading a checkpoint of several processes, and what torchrun's processes say to each other."""
     graph, run = little_graph(tmp_path / "graph"), tmp_path / "run"
     words = ("train", graph, *TINY, "--processes", 2, "--replicas", 2, "-o", run)
@@ -154,7 +154,7 @@ def verbs() -> set[str]:
     return named | {each.name for each in app.registered_groups if isinstance(each.name, str)}
 
 
-def test_every_verb_is_watched_or_excused() -> None:
+def test_every_verb_is_watched_or_listed_as_excluded() -> None:
     assert {*WATCHED, *NOT_WATCHED} == verbs()
 
 
@@ -179,7 +179,7 @@ def spelled(word: object, places: dict[str, str]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", WATCHED)
-def test_a_verb_listens_to_no_network(verb: str, places: dict[str, str], tmp_path: Path) -> None:
+def test_verb_opens_no_network_socket(verb: str, places: dict[str, str], tmp_path: Path) -> None:
     """The processes are forked from one that has imported torch, so that there are few seconds in which nothing is."""
     process = start(*(spelled(word, places) for word in WATCHED[verb]), log=tmp_path / "log")
     assert process.pid
@@ -191,7 +191,7 @@ def test_a_verb_listens_to_no_network(verb: str, places: dict[str, str], tmp_pat
 
 
 @pytest.mark.slow
-def test_the_service_listens_on_loopback_alone_unless_told_otherwise(places: dict[str, str]) -> None:
+def test_service_listens_on_loopback_by_default(places: dict[str, str]) -> None:
     process = subprocess.Popen(command("serve", places["RUN"], "--port", 0), stderr=subprocess.PIPE, text=True)
     try:
         with Watched(process.pid) as seen:

@@ -54,7 +54,7 @@ NAMES = [pytest.param(name, marks=[pytest.mark.data] * (name in BENCHMARKS)) for
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_numbers_are_those_of_one_process(folder: Path, name: str) -> None:
+def test_several_processes_give_the_numbers_of_one(folder: Path, name: str) -> None:
     if not (folder / f"{name}.safetensors").exists():
         pytest.skip("compared on two processes only")
     found, expected = load_file(folder / f"{name}.safetensors"), work.ALL[name]()
@@ -69,7 +69,7 @@ def test_the_numbers_are_those_of_one_process(folder: Path, name: str) -> None:
             assert torch.equal(found[key], tensor), key
 
 
-def test_any_checkpoint_goes_on_on_any_number_of_processes(folder: Path) -> None:
+def test_checkpoint_resumes_on_any_number_of_processes(folder: Path) -> None:
     undisturbed = work.training_of(epochs=4)
     losses = [epoch.loss for epoch in undisturbed]
     files = list(folder.glob("resumed-*.safetensors"))
@@ -81,7 +81,7 @@ def test_any_checkpoint_goes_on_on_any_number_of_processes(folder: Path) -> None
 
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "adam"])
-def test_a_checkpoint_of_several_processes_goes_on_in_one(folder: Path, optimizer: str) -> None:
+def test_checkpoint_of_several_processes_resumes_in_one(folder: Path, optimizer: str) -> None:
     stored = newest_shards(folder / f"half-{optimizer}")
     assert stored is not None
     undisturbed = work.training_of(epochs=4, optimizer=optimizer)
@@ -94,7 +94,7 @@ def test_a_checkpoint_of_several_processes_goes_on_in_one(folder: Path, optimize
         torch.testing.assert_close(resumed.best_weights[name], tensor, rtol=0, atol=1e-10)
 
 
-def test_the_gathered_file_is_a_usual_one(folder: Path) -> None:
+def test_gathered_file_is_an_ordinary_checkpoint(folder: Path) -> None:
     half = work.training_of(epochs=2)
     for _ in half:
         pass
@@ -122,7 +122,7 @@ def test_a_damaged_checkpoint_is_refused(folder: Path, tmp_path: Path) -> None:
             load_shards(copy, work.training_of(epochs=4))
 
 
-def test_nothing_in_a_checkpoint_can_execute(folder: Path) -> None:
+def test_checkpoint_holds_safetensors_and_json_only(folder: Path) -> None:
     stored = newest_shards(folder / "half-adam")
     assert stored is not None
     kinds = {file.name for file in stored.iterdir()}

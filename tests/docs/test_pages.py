@@ -99,7 +99,7 @@ def check_command(block: Block, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_every_fence_is_closed_and_says_its_language(page: Path) -> None:
+def test_every_code_fence_is_closed_and_has_a_language(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.count("\n```") % 2 == 0
     assert not re.search(r"^<!-- (?:slow|parse|parse page) *-->", text, re.MULTILINE), "say why it is not executed"
@@ -108,7 +108,7 @@ def test_every_fence_is_closed_and_says_its_language(page: Path) -> None:
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "sh"], ids=lambda block: block.place)
-def test_commands_are_those_of_the_program(block: Block) -> None:
+def test_commands_in_blocks_are_valid(block: Block) -> None:
     syntax = subprocess.run(["bash", "-n"], input=block.body, text=True, capture_output=True, check=False)
     assert syntax.returncode == 0, syntax.stderr
     for words in doc_blocks.commands(block.body):
@@ -119,17 +119,17 @@ def test_commands_are_those_of_the_program(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=lambda block: block.place)
-def test_python_compiles(block: Block) -> None:
+def test_python_blocks_compile(block: Block) -> None:
     compile(block.body, block.place, "exec")
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language in ("toml", "json")], ids=lambda block: block.place)
-def test_data_loads(block: Block) -> None:
+def test_toml_and_json_blocks_parse(block: Block) -> None:
     (tomllib if block.language == "toml" else json).loads(block.body)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_commands_in_running_text_are_those_of_the_program(page: Path) -> None:
+def test_commands_in_running_text_are_valid(page: Path) -> None:
     for command in doc_blocks.inline_commands(page):
         for words in doc_blocks.commands(command):
             try:
@@ -142,13 +142,13 @@ def test_commands_in_running_text_are_those_of_the_program(page: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_reader_sees_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+def test_page_output_matches_the_program(page: Path, tmp_path: Path) -> None:
     for block, printed in doc_running.follow(page, tmp_path, actions=ACTIONS):
         assert alike(block.body, printed) >= ALIKE, f"{block.place}: python -m scripts.write_outputs\n{printed}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_tests_that_a_page_names_exist(page: Path) -> None:
+def test_tests_named_on_a_page_exist(page: Path) -> None:
     for test, file in re.findall(r"\[`(test_\w+)`\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
         source = (page.parent / file).read_text(encoding="utf-8")
         assert f"def {test}(" in source, f"{page.name} names {test}, which is not in {file}"
@@ -166,12 +166,12 @@ def alike(shown: str, printed: str) -> float:
     return difflib.SequenceMatcher(None, before, after, autojunk=False).ratio()
 
 
-def test_likeness_sees_words_and_not_numbers() -> None:
+def test_likeness_compares_words_and_ignores_numbers() -> None:
     assert alike("MRR .381 in 0.2 s", "MRR .379 in 12.7 s") == 1
     assert alike("MRR .381 of ComplEx", "unknown form complx") < ALIKE
 
 
-def test_wrong_commands_are_found() -> None:
+def test_invalid_commands_are_detected() -> None:
     block = Block(ROOT / "README.md", 1, "sh", "", "parse")
     for wrong in (
         "conjoin train atlas --rnak 3",

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_speed_is_of_the_newest_measurement() -> None:
+def test_readme_speed_equals_the_newest_measurement() -> None:
     file = latest(ROOT / "bench" / "results", "train_h200")
     assert file
     cells = read(file)["cells"]
@@ -21,7 +21,7 @@ def test_speed_is_of_the_newest_measurement() -> None:
     assert {cell["precision"] for cell in cells} == {"bf16"}
 
 
-def test_reproduced_cells_are_counted_as_in_the_results() -> None:
+def test_readme_counts_reproduced_cells_like_the_results() -> None:
     results = " ".join((ROOT / "docs" / "results.md").read_text(encoding="utf-8").split())
     readme = " ".join(README.split())
     counts = re.search(r"in (\d+) of (\d+) cells on [^*]+\*\* \((\d+) run", results)

@@ -32,7 +32,7 @@ def examples(name: Name) -> str:
 
 
 @pytest.mark.parametrize("name", PUBLIC, ids=lambda name: name.path)
-def test_every_public_name_is_explained(name: Name) -> None:
+def test_every_public_name_has_a_docstring(name: Name) -> None:
     assert name.doc, f"{name.path} has no docstring"
     for member, value in name.members().items():
         assert site_reference.own_doc(value), f"{name.path}.{member} has no docstring"
@@ -55,7 +55,7 @@ def test_examples_run(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not failed
 
 
-def test_shapes_are_said_where_arrays_go_in_or_out() -> None:
+def test_docstrings_of_array_functions_state_shapes() -> None:
     for name in PUBLIC:
         for member, value in {"": name.value, **name.members()}.items():
             inner = getattr(value, "__func__", value)
@@ -82,7 +82,7 @@ def test_guides_and_examples_use_public_names_only() -> None:
                 assert not inner, f"{file.name} uses {inner}, which the reference does not have"
 
 
-def test_the_pages_name_everything() -> None:
+def test_reference_pages_list_every_public_name() -> None:
     page = site_reference.api_page()
     for name in conjoin.__all__:
         assert name == "__version__" or f"### `conjoin.{name}`" in page

@@ -53,7 +53,7 @@ def test_rows_are_sorted_unique_and_read_only(queries: list[tuple[int, int, int]
             part[:] = 0
 
 
-def test_the_queries_stay_as_they_were() -> None:
+def test_filter_does_not_change_the_queries() -> None:
     queries = array([(1, 0, 2), (0, 0, 1), (1, 0, 2)])
     before = queries.copy()
     KnownTails.from_queries(queries, n_relations=1)

@@ -54,7 +54,7 @@ TABLES: dict[str, Callable[[list[Fact]], Any]] = {
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_every_kind_of_table(kind: str) -> None:
+def test_graphs_are_made_from_every_kind_of_table(kind: str) -> None:
     graph = Graph.from_triples(TABLES[kind](FACTS))
     assert graph.entities.names == ("a", "b", "ü")
     assert graph.relations.names == ("r", "s")
@@ -81,7 +81,7 @@ def test_numbers_become_their_digits() -> None:
         assert Graph.from_triples(torch.ones(1, 3, dtype=kind, requires_grad=True)).entities.names == ("1.0",)
 
 
-def test_numbers_of_numpy_are_spelt_as_numpy_spells_them() -> None:
+def test_numpy_numbers_are_written_like_numpy_writes_them() -> None:
     graph = Graph.from_triples([(np.float32(0.1), np.int64(2), np.datetime64("2020-01-01", "ns"))])
     assert graph.entities.names == ("0.1", "2020-01-01T00:00:00.000000000")
     assert graph.relations.names == ("2",)
@@ -117,7 +117,7 @@ def test_values_that_are_not_tables_of_triples_are_refused(table: Any, message: 
 
 
 @given(parts=GRAPHS)
-def test_ids_follow_the_sorted_names_and_lead_back_to_them(parts: list[list[Fact]]) -> None:
+def test_ids_follow_the_sorted_names(parts: list[list[Fact]]) -> None:
     graph = Graph.from_triples(*parts)
     everything = [fact for part in parts for fact in part]
     assert list(graph.entities.names) == sorted({name for h, _, t in everything for name in (h, t)})
@@ -131,7 +131,7 @@ def test_ids_follow_the_sorted_names_and_lead_back_to_them(parts: list[list[Fact
 
 
 @given(parts=GRAPHS)
-def test_queries_known_and_unseen_against_brute_force(parts: list[list[Fact]]) -> None:
+def test_queries_known_answers_and_unseen_facts_equal_brute_force(parts: list[list[Fact]]) -> None:
     graph = Graph.from_triples(*parts)
     n = graph.n_relations
     for split in SPLITS:
@@ -146,13 +146,13 @@ def test_queries_known_and_unseen_against_brute_force(parts: list[list[Fact]]) -
     assert graph.unseen.tolist() == [e for e in range(graph.n_entities) if e not in seen]
 
 
-def test_reciprocal_leaves_its_argument_alone() -> None:
+def test_reciprocal_does_not_change_its_argument() -> None:
     triples = np.array([[0, 1, 2]])
     assert reciprocal(triples, 5).tolist() == [[0, 1, 2], [2, 6, 0]]
     assert triples.tolist() == [[0, 1, 2]]
 
 
-def test_the_checksum_is_that_of_the_content() -> None:
+def test_checksum_depends_on_the_content_only() -> None:
     base = Graph.from_triples(FACTS, FACTS[:1])
     same = Graph.from_triples(pd.DataFrame(FACTS), FACTS[:1], name="other", labels={"a": "A"}, notes=("x",))
     assert same.checksum == base.checksum
@@ -168,7 +168,7 @@ def test_the_checksum_is_that_of_the_content() -> None:
     assert one.checksum != two.checksum
 
 
-def test_unknown_splits() -> None:
+def test_unknown_splits_are_refused() -> None:
     with pytest.raises(UnknownName, match=r"'tests'.*test\?"):
         Graph.from_triples(FACTS).triples("tests")  # type: ignore[arg-type]
 
@@ -218,7 +218,7 @@ def test_labels_reach_the_vocabularies() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 1000])
-def test_what_is_known_of_a_split_answers_its_questions(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+def test_known_answers_of_a_split_answer_its_queries(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     chance = random.Random(at_once)
     facts = [[(f"e{chance.randrange(9)}", f"r{chance.randrange(2)}", f"e{chance.randrange(9)}") for _ in range(20)]] * 3
     graph = Graph.from_triples(*(chance.sample(split, 12) for split in facts))

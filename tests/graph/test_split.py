@@ -55,7 +55,9 @@ def plenty() -> Graph:
 
 @settings(deadline=None)
 @given(graphs, SHARES, SHARES, st.integers(0, 3))
-def test_what_every_split_keeps(lines: list[Triple], valid: float | int, test: float | int, seed: int) -> None:
+def test_splits_partition_the_facts_and_keep_train_complete(
+    lines: list[Triple], valid: float | int, test: float | int, seed: int
+) -> None:
     graph = Graph.from_triples(lines)
     parted = split_graph(graph, valid=valid, test=test, seed=seed)
     parts = [names(parted, split) for split in SPLITS]
@@ -87,7 +89,7 @@ def test_what_every_split_keeps(lines: list[Triple], valid: float | int, test: f
 
 @settings(deadline=None)
 @given(graphs, st.randoms(use_true_random=False), st.data())
-def test_neither_the_order_of_lines_nor_old_splits_nor_other_vocabulary_matters(
+def test_split_does_not_depend_on_line_order_old_splits_or_vocabulary(
     lines: list[Triple], chance: random.Random, data: st.DataObject
 ) -> None:
     first = split_graph(Graph.from_triples(lines), valid=0.2, test=0.2)
@@ -98,7 +100,7 @@ def test_neither_the_order_of_lines_nor_old_splits_nor_other_vocabulary_matters(
     assert again.notes == first.notes
 
 
-def test_the_order_of_the_groups_is_the_one_stated() -> None:
+def test_groups_are_ordered_by_the_documented_hash() -> None:
     """Blake2b and splitmix64 once more, slowly: in a complete graph the first pairs of that order are held out."""
     mask = 2**64 - 1
 
@@ -131,13 +133,13 @@ def test_ids_in_another_order_give_the_same_named_triples(plenty: Graph) -> None
     assert held(split_graph(other, valid=0.1, test=0.1)) == held(split_graph(plenty, valid=0.1, test=0.1))
 
 
-def test_sizes_are_met_exactly_where_there_is_choice(plenty: Graph) -> None:
+def test_split_sizes_are_exact_if_possible(plenty: Graph) -> None:
     parted = split_graph(plenty, valid=0.1, test=70)
     assert (len(parted.train), len(parted.valid), len(parted.test)) == (380, 50, 70)
     assert len(parted.notes) == 1
 
 
-def test_seeds_differ_and_repeat(plenty: Graph) -> None:
+def test_split_depends_on_the_seed_and_repeats(plenty: Graph) -> None:
     zero, one, again = (split_graph(plenty, valid=0.1, test=0.1, seed=seed) for seed in (0, 1, 0))
     assert held(zero) != held(one)
     assert zero.checksum == again.checksum
@@ -157,27 +159,27 @@ def test_repeated_triples_are_kept_once_and_counted() -> None:
     assert parted.notes[2].startswith("2 ")
 
 
-def test_a_star_keeps_all_its_rays() -> None:
+def test_star_stays_in_train_completely() -> None:
     parted = split_graph(Graph.from_triples([("hub", "r", str(i)) for i in range(50)]), valid=0.1, test=0.1)
     assert len(parted.train) == 50
     assert re.match(r"test\b.*\b0\b.*\b5\b", parted.notes[-1])
     assert re.match(r"valid\b.*\b0\b.*\b5\b", parted.notes[-2])
 
 
-def test_a_relation_keeps_its_last_triple() -> None:
+def test_last_triple_of_a_relation_stays_in_train() -> None:
     common = [(str(i), "common", str(j)) for i in range(5) for j in range(i)]
     for seed in range(20):
         parted = split_graph(Graph.from_triples([*common, ("0", "rare", "4")]), valid=0, test=5, seed=seed)
         assert ("0", "rare", "4") in names(parted, "train")
 
 
-def test_one_relation_in_both_directions_of_a_pair_is_not_lost() -> None:
+def test_relation_in_both_directions_of_one_pair_stays_in_train() -> None:
     around = [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "a")]
     parted = split_graph(Graph.from_triples([*around, ("a", "s", "b"), ("b", "s", "a")]), valid=0, test=3)
     assert ("a", "s", "b") in names(parted, "train")
 
 
-def test_self_loops_never_strand_their_entity() -> None:
+def test_entities_of_self_loops_stay_in_train() -> None:
     loops = [(name, "r", name) for name in "abc"]
     assert len(split_graph(Graph.from_triples(loops), valid=0, test=1).test) == 0
     rays = [(name, "r", "hub") for name in "abc"]
@@ -203,7 +205,7 @@ def test_one_triple_stays_and_an_empty_graph_stays_empty() -> None:
 @pytest.mark.parametrize(
     ("valid", "test"), [(0.6, 0.5), (300, 200), (0.5, 250), (-1, 0), (1.5, 0), (float("nan"), 0), (10**400, 0.1)]
 )
-def test_sizes_that_make_no_sense(plenty: Graph, valid: float | int, test: float | int) -> None:
+def test_invalid_split_sizes_are_refused(plenty: Graph, valid: float | int, test: float | int) -> None:
     with pytest.raises(UsageError):
         split_graph(plenty, valid=valid, test=test)
 
@@ -224,7 +226,7 @@ def test_text_that_is_not_a_size_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["100%", "250 %", "1.0"])
-def test_a_share_leaves_something(text: str) -> None:
+def test_share_of_the_whole_graph_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=re.escape(repr(text))):
         parse_size(text)
 
@@ -299,13 +301,13 @@ def test_a_full_folder_is_refused_without_overwrite(plenty: Graph, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["Test.csv.gz", "dev.tsv", "graph.json", "entity_labels.tsv.gz"])
-def test_files_that_would_hide_the_new_split_are_refused(name: str, plenty: Graph, tmp_path: Path) -> None:
+def test_files_that_take_precedence_over_the_new_split_are_refused(name: str, plenty: Graph, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(UsageError, match=re.escape(name)):
         write_split(plenty, tmp_path, overwrite=True)
 
 
-def test_names_that_are_no_text_and_folders_that_are_files(tmp_path: Path) -> None:
+def test_invalid_unicode_names_and_files_as_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="file"):
         write_split(Graph.from_triples([("a", "r", "b")]), tmp_path / "file")

@@ -42,7 +42,7 @@ def test_degrees_count_training_triples_of_all_entities(family: Graph) -> None:
     assert (degrees.once.count, degrees.once.of) == (1, 5)
 
 
-def test_relations_come_by_frequency_with_their_cardinality(family: Graph) -> None:
+def test_relations_are_sorted_by_frequency_with_their_cardinality(family: Graph) -> None:
     rows = graph_statistics(family).relations
     assert [row.relation for row in rows] == ["parent", "child", "likes", "married", "fears"]
     parent, fears = rows[0], rows[-1]
@@ -76,7 +76,7 @@ def test_leakage_by_every_definition(family: Graph) -> None:
     assert leakage.linked.share == 0.5
 
 
-def test_mirrors_are_named_with_their_evidence(family: Graph) -> None:
+def test_mirrors_are_listed_with_their_evidence(family: Graph) -> None:
     found = [
         (row.pattern, row.relation, row.other, row.support, row.confidence) for row in graph_statistics(family).mirrors
     ]
@@ -89,7 +89,7 @@ def test_unseen_entities_and_relations(family: Graph) -> None:
     assert (unseen.relations, unseen.relation_test_triples.count) == (("fears",), 1)
 
 
-def test_json_is_plain_and_defines_what_it_counts(family: Graph) -> None:
+def test_json_is_plain_and_defines_each_count(family: Graph) -> None:
     plain = graph_statistics(family).to_json()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     assert list(plain)[:3] == ["name", "sizes", "degrees"]
@@ -99,14 +99,14 @@ def test_json_is_plain_and_defines_what_it_counts(family: Graph) -> None:
     assert plain["notes"] == ["counted by hand"]
 
 
-def test_an_empty_graph_has_a_survey() -> None:
+def test_empty_graph_has_statistics() -> None:
     empty = graph_statistics(Graph.from_triples([]))
     assert empty.sizes.train == empty.degrees.maximum == 0
     assert empty.leakage.linked.share is None
     json.dumps(empty.to_json(), allow_nan=False)
 
 
-def test_a_graph_without_test_has_no_share_of_it() -> None:
+def test_leakage_of_an_empty_test_split_is_zero() -> None:
     found = graph_statistics(Graph.from_triples([("a", "r", "b"), ("b", "r", "a")]))
     assert found.leakage.reverse == Measure(0, 0, found.leakage.reverse.definition)
     assert found.mirrors[0].pattern == "symmetric"

@@ -16,7 +16,7 @@ pytest.importorskip("scipy", reason="relation patterns need SciPy: pip install '
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("entities", "seed"), [(FEWEST, 0), (120, 1), (150, 2)])
-def test_without_noise_the_miner_finds_what_follows_and_nothing_else(family: str, entities: int, seed: int) -> None:
+def test_without_noise_the_miner_finds_exactly_the_planted_rules(family: str, entities: int, seed: int) -> None:
     planted = generate(SyntheticSpec(family=family, entities=entities, seed=seed))
     found = recovery(planted.theory, planted.graph)
     assert not found.missed
@@ -25,7 +25,7 @@ def test_without_noise_the_miner_finds_what_follows_and_nothing_else(family: str
 
 
 @pytest.mark.parametrize("family", ["symmetric", "inverse", "composition", "dihedral"])
-def test_noise_spoils_its_share_of_the_facts(family: str) -> None:
+def test_noise_changes_its_share_of_the_facts(family: str) -> None:
     clean, noisy = (generate(SyntheticSpec(family=family, entities=150, noise=noise)).graph for noise in (0.0, 0.2))
     facts = [
         {
@@ -45,7 +45,7 @@ def test_all_noise_leaves_no_composition() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_graph_follows_from_its_name(family: str) -> None:
+def test_synthetic_graph_is_determined_by_its_name(family: str) -> None:
     plan = SyntheticSpec(family=family, entities=110, noise=0.1, seed=3)
     assert SyntheticSpec.parse(str(plan)) == plan
     generate.cache_clear()
@@ -77,12 +77,12 @@ def test_held_out_facts_of_a_composition_can_be_derived() -> None:
     "text",
     ["synthetic:nothing", "synthetic:symmetric(size=3)", "synthetic:symmetric(noise=much)", "synthetic:symmetric("],
 )
-def test_names_that_cannot_be(text: str) -> None:
+def test_invalid_synthetic_names_are_refused(text: str) -> None:
     with pytest.raises(ConjoinError):
         load(text)
 
 
 @pytest.mark.parametrize("wrong", [{"entities": 10}, {"entities": 10**30}, {"noise": 2.0}, {"seed": -1}])
-def test_plans_that_cannot_be(wrong: dict[str, float]) -> None:
+def test_invalid_synthetic_specs_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConjoinError):
         SyntheticSpec(family="symmetric", **wrong)  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ def read(path: Path, options: ReadOptions) -> tuple[list[tuple[str, str, str]], 
         ("node1,label,node2,id", "a,r,b,x"),
     ],
 )
-def test_roles_win_over_the_order(tmp_path: Path, names: str, cells: str, kind: str) -> None:
+def test_column_names_take_precedence_over_their_order(tmp_path: Path, names: str, cells: str, kind: str) -> None:
     facts, report = read(table(tmp_path, names, cells, kind), NAMED)
     assert facts == [("a", "r", "b")]
     order = [names.split(",")[cells.split(",").index(cell)] for cell in CELLS.values()]
@@ -66,7 +66,7 @@ def test_roles_win_over_the_order(tmp_path: Path, names: str, cells: str, kind: 
 
 
 @pytest.mark.parametrize("names", ["object,subject,type", "obj,subj,p", "Source,Edge,To", ":END_ID,:TYPE,:START_ID"])
-def test_three_usual_words_are_a_header_by_themselves(tmp_path: Path, names: str) -> None:
+def test_three_known_column_names_are_taken_as_a_header(tmp_path: Path, names: str) -> None:
     cells = ",".join("arb"[ROLES[name.lower().strip(":").removesuffix("_id")]] for name in names.split(","))
     facts, report = read(table(tmp_path, names, cells, "csv"), ReadOptions())
     assert facts == [("a", "r", "b")]
@@ -74,13 +74,13 @@ def test_three_usual_words_are_a_header_by_themselves(tmp_path: Path, names: str
 
 
 @pytest.mark.parametrize("names", ["from,via,to", "s,p,o", "subject,object,weight", "source,type,label"])
-def test_fewer_are_a_fact_unless_a_header_is_asked_for(tmp_path: Path, names: str) -> None:
+def test_fewer_known_column_names_are_data_without_a_requested_header(tmp_path: Path, names: str) -> None:
     assert len(read(table(tmp_path, names, "a,r,b", "csv"), ReadOptions())[0]) == 2
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("names", ["x,y,z", "head,y,z", "who,did,what", "p,q,r"])
-def test_the_order_of_unknown_names_is_said(tmp_path: Path, names: str, kind: str) -> None:
+def test_report_states_the_order_of_unknown_columns(tmp_path: Path, names: str, kind: str) -> None:
     facts, report = read(table(tmp_path, names, "a,r,b", kind), NAMED)
     assert facts == [("a", "r", "b")]
     taken = ", ".join(f"{role} {name!r}" for role, name in zip(PLACES, names.split(","), strict=True))
@@ -102,13 +102,15 @@ def test_the_order_of_unknown_names_is_said(tmp_path: Path, names: str, kind: st
         ("source,type,label", "label", "tail"),
     ],
 )
-def test_names_that_contradict_the_order_stop(tmp_path: Path, names: str, word: str, place: str, kind: str) -> None:
+def test_column_names_that_contradict_their_order_are_refused(
+    tmp_path: Path, names: str, word: str, place: str, kind: str
+) -> None:
     with pytest.raises(GraphError, match=rf"'{word}'.*{place}.*--columns"):
         read_triples(table(tmp_path, names, "a,r,b", kind), NAMED)
 
 
 @pytest.mark.parametrize("names", ["subject,object,x,y", "type,label,source,target", "head,predicate,relation,tail"])
-def test_further_columns_need_three_plain_roles(tmp_path: Path, names: str) -> None:
+def test_extra_columns_need_three_unambiguous_roles(tmp_path: Path, names: str) -> None:
     with pytest.raises(GraphError, match=r"4 columns .*--columns"):
         read_triples(table(tmp_path, names, "a,r,b,c", "parquet"))
 
@@ -118,7 +120,7 @@ def facts_of(n: int) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1), (2, 0, 1)])
-def test_columns_that_look_misplaced_are_pointed_out(tmp_path: Path, order: tuple[int, int, int]) -> None:
+def test_misplaced_columns_are_reported(tmp_path: Path, order: tuple[int, int, int]) -> None:
     path = tmp_path / "facts.tsv"
     path.write_text("".join("\t".join(fact[i] for i in order) + "\n" for fact in facts_of(200)))
     assert len([note for note in load(path).notes if "--columns" in note]) == 1
@@ -126,7 +128,7 @@ def test_columns_that_look_misplaced_are_pointed_out(tmp_path: Path, order: tupl
     assert not [note for note in load(path, options=ReadOptions(columns=back)).notes if "--columns" in note]
 
 
-def test_no_doubt_about_plain_graphs(tmp_path: Path) -> None:
+def test_plain_graphs_cause_no_column_warning(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     path.write_text("".join("\t".join(fact) + "\n" for fact in facts_of(200)))
     assert len(read_graph(path).notes) == 1
@@ -134,14 +136,14 @@ def test_no_doubt_about_plain_graphs(tmp_path: Path) -> None:
     assert len(read_graph(path).notes) == 1
 
 
-def test_many_relations_between_few_entities_are_not_doubted(tmp_path: Path) -> None:
+def test_many_relations_between_few_entities_cause_no_column_warning(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     nations = [f"nation {i}" for i in range(14)]
     path.write_text("".join(f"{h}\tr{i}\t{t}\n" for i in range(55) for h in nations[i % 7 :: 5] for t in nations))
     assert not [note for note in load(path).notes if "--columns" in note]
 
 
-def test_an_ingest_points_out_a_first_line_and_misplaced_columns_too(tmp_path: Path) -> None:
+def test_ingest_reports_headers_and_misplaced_columns(tmp_path: Path) -> None:
     from conjoin.io.ingest import ingest
 
     path = tmp_path / "facts.csv"
@@ -153,12 +155,12 @@ def test_an_ingest_points_out_a_first_line_and_misplaced_columns_too(tmp_path: P
     assert len(doubts) == 2
 
 
-def test_an_end_on_the_wrong_side_says_nothing_about_the_third(tmp_path: Path) -> None:
+def test_contradicting_column_name_is_refused_beside_two_unknown_ones(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"'source'.*tail"):
         read(table(tmp_path, "entity,type,source", "a,r,b", "csv"), NAMED)
 
 
-def test_a_table_of_properties_is_not_doubted(tmp_path: Path) -> None:
+def test_property_table_causes_no_column_warning(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     path.write_text("".join(f"thing {i}\tproperty {j}\tvalue {i} {j}\n" for i in range(20) for j in range(80)))
     assert not any("--columns" in note for note in read_graph(path).notes)
@@ -168,7 +170,7 @@ PEOPLE = ("Ann", "Bob", "Cid", "Dan")
 LINKS = [f"{a},{b},{i / 8}" for i, (a, b) in enumerate(zip(PEOPLE, (*PEOPLE[1:], "Ann"), strict=True))]
 
 
-def test_links_with_weights_are_pointed_out_however_few(tmp_path: Path) -> None:
+def test_weighted_links_are_reported_for_any_number_of_facts(tmp_path: Path) -> None:
     from conjoin.io.ingest import ingest
 
     path = tmp_path / "links.csv"
@@ -188,14 +190,14 @@ def test_links_with_weights_are_pointed_out_however_few(tmp_path: Path) -> None:
         ["Ann,Bob,0.5", "Ann,Cid,0.5", "Ann,Dan,1"],
     ],
 )
-def test_numbers_alone_say_nothing_about_links(tmp_path: Path, rows: list[str]) -> None:
+def test_numbers_alone_do_not_suggest_weighted_links(tmp_path: Path, rows: list[str]) -> None:
     path = tmp_path / "facts.csv"
     path.write_text("\n".join(rows))
     assert not any("--columns" in note for note in read_graph(path).notes)
 
 
 @pytest.mark.parametrize("first", ["source,target,weight", "Subject ID,Object ID,x", "time,from,what"])
-def test_words_of_a_header_are_pointed_out_however_few_facts_follow(tmp_path: Path, first: str) -> None:
+def test_header_words_are_reported_for_any_number_of_facts(tmp_path: Path, first: str) -> None:
     path = tmp_path / "links.csv"
     path.write_text("\n".join([first, *LINKS]))
     assert read(path, ReadOptions())[1].like_a_header == tuple(first.split(","))
@@ -205,7 +207,7 @@ def test_words_of_a_header_are_pointed_out_however_few_facts_follow(tmp_path: Pa
     assert read(path, ReadOptions())[1].like_a_header is None
 
 
-def test_a_header_may_do_without_the_spaces_of_its_lines(tmp_path: Path) -> None:
+def test_header_without_spaces_fits_lines_with_spaces(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("head,relation,tail\na, r, b\nb, r, c\nc, r, a\n")
     (tmp_path / "valid.csv").write_text("b, r, a\n")
     graph = read_graph(tmp_path)

@@ -41,7 +41,7 @@ def rows(triples: Triples) -> list[tuple[str, str, str]]:
         ({"delimiter": "\n"}, "'\\n'"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(wrong: dict[str, Any], value: str) -> None:
+def test_invalid_read_options_are_refused(wrong: dict[str, Any], value: str) -> None:
     with pytest.raises((GraphError, UnknownName), match=value if ".*" in value else re.escape(value)):
         ReadOptions(**wrong)
 
@@ -67,13 +67,13 @@ def test_a_header_puts_the_columns_in_order(tmp_path: Path) -> None:
     assert rows(read_triples(path)[0]) == [("a", "b", "c")]
 
 
-def test_single_letters_are_names_unless_a_header_is_asked_for(tmp_path: Path) -> None:
+def test_single_letters_are_names_without_a_requested_header(tmp_path: Path) -> None:
     path = put(tmp_path, "t,h,r\nc,a,b\n")
     assert rows(read_triples(path)[0]) == [("t", "h", "r"), ("c", "a", "b")]
     assert rows(read_triples(path, ReadOptions(header=True))[0]) == [("a", "b", "c")]
 
 
-def test_other_headers_are_data_unless_asked_for(tmp_path: Path) -> None:
+def test_unknown_headers_are_data_without_a_requested_header(tmp_path: Path) -> None:
     path = put(tmp_path, "from,via,to\na,b,c\n")
     assert len(read_triples(path)[0]) == 2
     assert rows(read_triples(path, ReadOptions(header=True))[0]) == [("a", "b", "c")]
@@ -105,7 +105,7 @@ def test_missing_columns_are_refused_with_a_list_of_the_existing_ones(
         read_triples(path, ReadOptions(columns=columns, header=True, on_error="skip"))
 
 
-def test_two_columns_of_one_name(tmp_path: Path) -> None:
+def test_two_columns_with_one_name_are_refused(tmp_path: Path) -> None:
     path = put(tmp_path, "a,a,b,c\n1,2,3,4\n")
     with pytest.raises(GraphError, match=r"2 .*'a'"):
         read_triples(path, ReadOptions(columns=("a", "b", "c")))
@@ -118,7 +118,7 @@ def test_a_header_of_many_columns_needs_a_choice(tmp_path: Path) -> None:
             read_triples(path, options)
 
 
-def test_chosen_columns_allow_more_but_every_line_has_as_many(tmp_path: Path) -> None:
+def test_chosen_columns_allow_more_columns_of_equal_number_per_line(tmp_path: Path) -> None:
     path = put(tmp_path, "short\nx\ta\tb\tc\nx\ta\tb\tc\td\nx\ta\tb\nx\td\te\tf\n", "facts.tsv")
     triples, report = read_triples(path, ReadOptions(columns=(1, 2, 3), on_error="skip"))
     assert rows(triples) == [("a", "b", "c"), ("d", "e", "f")]
@@ -147,7 +147,7 @@ def test_quoted_line_breaks_are_kept_and_counted_and_lines_stay_exact(tmp_path: 
     assert (report.lines, report.multiline_rows, report.blank_lines) == (9, 2, 1)
 
 
-def test_an_open_quote_costs_one_line_not_the_rest_of_the_file(tmp_path: Path) -> None:
+def test_unclosed_quote_loses_only_its_line(tmp_path: Path) -> None:
     facts = [(f"h{i}", "r", f"t{i}") for i in range(50)]
     lines = [",".join(fact) for fact in facts]
     for broken in ('a,"b,c', '"', 'a,"b"x,c'):
@@ -160,7 +160,7 @@ def test_an_open_quote_costs_one_line_not_the_rest_of_the_file(tmp_path: Path) -
             read_triples(path)
 
 
-def test_an_open_quote_is_noticed_at_the_next_quote(tmp_path: Path) -> None:
+def test_unclosed_quote_is_found_at_the_next_quote(tmp_path: Path) -> None:
     path = put(tmp_path, 'a,b,c\nd,"e,f\ng,h,i\nj,k,"l"\nm,n,o\n')
     triples, report = read_triples(path, SKIP)
     assert rows(triples) == [("a", "b", "c"), ("g", "h", "i"), ("j", "k", "l"), ("m", "n", "o")]
@@ -168,7 +168,7 @@ def test_an_open_quote_is_noticed_at_the_next_quote(tmp_path: Path) -> None:
     assert "line 4" in report.samples[0].detail
 
 
-def test_a_row_with_too_few_cells_gives_back_the_lines_it_swallowed(tmp_path: Path) -> None:
+def test_lines_joined_into_a_short_row_are_read_again(tmp_path: Path) -> None:
     path = put(tmp_path, 'a,"b\nc,d,e\nf,g,h"\ni,j,k\n')
     triples, report = read_triples(path, SKIP)
     assert rows(triples) == [("c", "d", "e"), ("f", "g", 'h"'), ("i", "j", "k")]
@@ -176,7 +176,7 @@ def test_a_row_with_too_few_cells_gives_back_the_lines_it_swallowed(tmp_path: Pa
     assert (report.lines, report.multiline_rows) == (4, 0)
 
 
-def test_an_open_quote_over_a_long_file(tmp_path: Path) -> None:
+def test_unclosed_quote_in_a_long_file_loses_one_line(tmp_path: Path) -> None:
     facts = [f"h{i},r,t{i}" for i in range(40_000)]
     path = put(tmp_path, "\n".join(["a,b,c", 'd,"e,f', *facts]))
     triples, report = read_triples(path, SKIP)
@@ -223,7 +223,7 @@ def test_endless_cells_are_refused(tmp_path: Path) -> None:
     assert report.problems == {"broken CSV": 1}
 
 
-def test_a_first_line_that_shares_no_name_is_pointed_out(tmp_path: Path) -> None:
+def test_first_line_that_looks_like_a_header_is_reported(tmp_path: Path) -> None:
     facts = [f"a{i % 4},r,b{i % 3}" for i in range(12)]
     odd = put(tmp_path, "\n".join(["Subjekt,Verb,Objekt", *facts]), "odd.csv")
     triples, report = read_triples(odd)
@@ -243,7 +243,7 @@ def test_a_first_line_that_shares_no_name_is_pointed_out(tmp_path: Path) -> None
         assert read_triples(plain, options)[1].like_a_header is None
 
 
-def test_another_delimiter_is_named(tmp_path: Path) -> None:
+def test_wrong_delimiter_error_suggests_the_right_one(tmp_path: Path) -> None:
     file = put(tmp_path, "nr;head;relation;tail\n1;a;r;b\n")
     named = r"4.*ReadOptions\(delimiter=';'\) \(--delimiter ';'\)"
     with pytest.raises(GraphError, match=named):

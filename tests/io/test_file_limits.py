@@ -177,7 +177,7 @@ def both(file: Path) -> tuple[list[tuple[str, str, str]], ReadReport]:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_lines_at_the_limit_are_read_and_longer_ones_told(end: str, packed: bool, tmp_path: Path) -> None:
+def test_lines_above_the_limit_are_reported(end: str, packed: bool, tmp_path: Path) -> None:
     lines = ["a\tr\tb", "a\tr\t" + "b" * 40, "a\tr\t" + "b" * 41, "é" * 20 + "\tr\tb", "é" * 21 + "\tr\tb"]
     lines += ["x" * 101, "x" * 5000, "c\tr\td"]
     content = (end.join(lines) + end).encode()
@@ -198,7 +198,7 @@ def test_lines_at_the_limit_are_read_and_longer_ones_told(end: str, packed: bool
 
 
 @pytest.mark.usefixtures("small")
-def test_a_quoted_cell_has_the_limit_of_a_line(tmp_path: Path) -> None:
+def test_quoted_cells_have_the_line_limit(tmp_path: Path) -> None:
     file = tmp_path / "facts.csv"
     file.write_text('a,r,"b\nb"\nc,r,"' + "x\n" * 200 + '"\nd,r,e\n')
     found, report = both(file)
@@ -210,7 +210,7 @@ def test_a_quoted_cell_has_the_limit_of_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_statements_at_the_limit_are_read_and_longer_ones_told(end: str, tmp_path: Path) -> None:
+def test_statements_above_the_limit_are_reported(end: str, tmp_path: Path) -> None:
     long = f'<a:s> <a:p> "{"x" * 300}" .'
     lines = ["<a:s> <a:p> <a:o> .", long, "# " + "x" * 5000, "<a:s> <a:p> <a:q> .", f"<a:s> <a:p> <a:{'o' * 50}> ."]
     file = tmp_path / "facts.nt"
@@ -223,7 +223,7 @@ def test_statements_at_the_limit_are_read_and_longer_ones_told(end: str, tmp_pat
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", ["facts.nt", "facts.ttl"])
-def test_labels_inside_rdf_have_the_limit_of_names(name: str, tmp_path: Path) -> None:
+def test_rdf_labels_have_the_name_limit(name: str, tmp_path: Path) -> None:
     label = "<http://www.w3.org/2000/01/rdf-schema#label>"
     text = f'<a:s> <a:p> <a:o> .\n<a:s> {label} "{"x" * 41}" .\n<a:o> {label} "{"x" * 40}" .\n'
     (tmp_path / name).write_text(text)
@@ -233,7 +233,7 @@ def test_labels_inside_rdf_have_the_limit_of_names(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("small")
-def test_labels_have_the_limit_of_names(tmp_path: Path) -> None:
+def test_label_files_have_the_name_limit(tmp_path: Path) -> None:
     file = tmp_path / "labels.tsv"
     file.write_text("a\tAnn\n" + "b\t" + "x" * 41 + "\n" + "c" * 41 + "\tCid\n" + "d\t" + "x" * 200 + "\ne\tEve\n")
     found, report = read_labels_with_report(file, on_error="skip")
@@ -248,7 +248,7 @@ def test_labels_have_the_limit_of_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_names_of_parquet_have_the_same_limit(tmp_path: Path) -> None:
+def test_parquet_names_have_the_name_limit(tmp_path: Path) -> None:
     table = pa.table({"head": ["a", "x" * 41], "relation": ["r", "r"], "tail": ["b", "c"]})
     pq.write_table(table, tmp_path / "facts.parquet")
     found, report = both(tmp_path / "facts.parquet")
@@ -260,9 +260,7 @@ LINES = st.lists(st.binary(max_size=12), max_size=12).map(b"\n".join)
 
 
 @given(LINES, st.integers(1, 9), st.integers(1, 8), st.booleans())
-def test_blocks_of_lines_lose_nothing_but_the_ends_of_long_lines(
-    content: bytes, size: int, limit: int, returns: bool
-) -> None:
+def test_line_blocks_drop_only_the_ends_of_long_lines(content: bytes, size: int, limit: int, returns: bool) -> None:
     if content.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
         return
     blocks = [*blocks_of_lines(io.BytesIO(content), "x", size=size, limit=limit, with_returns=returns)]
@@ -282,7 +280,7 @@ def test_blocks_of_lines_lose_nothing_but_the_ends_of_long_lines(
             assert may_have_long(block, limit)
 
 
-def test_text_lines_are_those_of_the_file() -> None:
+def test_text_lines_yields_the_lines_of_the_file_without_byte_order_mark() -> None:
     content = b"\xef\xbb\xbfa\r\n\nb" * 3
     assert [*text_lines(io.BytesIO(content), "x")] == [*io.BytesIO(content.removeprefix(b"\xef\xbb\xbf"))]
 
@@ -295,7 +293,7 @@ PARTS = st.sampled_from(
 
 
 @given(st.lists(PARTS, max_size=60).map(b"".join), st.integers(1, 5), st.integers(1, 7))
-def test_the_parser_of_turtle_is_given_every_byte(content: bytes, piece: int, size: int) -> None:
+def test_turtle_parser_receives_every_byte(content: bytes, piece: int, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("conjoin.io.turtle.PIECE", piece)
         stream = TurtleBytes(io.BytesIO(content), Sink("x.ttl", "Turtle", SKIP))
@@ -316,7 +314,7 @@ def test_the_parser_of_turtle_is_given_every_byte(content: bytes, piece: int, si
     ],
 )
 @pytest.mark.parametrize("piece", [1, 2, 3, 7, 64])
-def test_brackets_inside_texts_and_comments_open_nothing(
+def test_brackets_in_texts_and_comments_are_not_counted(
     text: str, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conjoin.io.turtle.PIECE", piece)
@@ -360,7 +358,7 @@ def test_the_largest_page_is_found(version: str, compression: str, dictionary: b
 
 
 @given(st.binary(max_size=200), st.binary(max_size=64))
-def test_any_footer_and_any_header_is_walked_through(footer: bytes, pages: bytes) -> None:
+def test_any_parquet_footer_and_page_header_is_parsed_without_crash(footer: bytes, pages: bytes) -> None:
     content = b"PAR1" + pages + footer + len(footer).to_bytes(4, "little") + b"PAR1"
     assert largest_page(io.BytesIO(content), range(100)) >= 0
 
@@ -368,7 +366,7 @@ def test_any_footer_and_any_header_is_walked_through(footer: bytes, pages: bytes
 # Headers of very many columns.
 
 
-def test_a_header_of_very_many_columns_is_told_briefly(tmp_path: Path) -> None:
+def test_error_on_a_very_wide_header_is_short(tmp_path: Path) -> None:
     wide = [f"c{i}" for i in range(100_000)]
     file = tmp_path / "wide.csv"
     file.write_text(",".join(["head", "relation", "tail", *wide]) + "\n" + ",".join(["a", "r", "b", *wide]) + "\n")
@@ -380,7 +378,7 @@ def test_a_header_of_very_many_columns_is_told_briefly(tmp_path: Path) -> None:
     assert len(str(refused.value)) < 2000
 
 
-def test_the_page_on_threats_states_every_limit() -> None:
+def test_security_page_states_every_limit() -> None:
     page = (Path(__file__).parents[2] / "docs" / "threats.md").read_text(encoding="utf-8")
     stated = {int(number.replace(",", "")) for number in re.findall(r"\| ([0-9][0-9,]*)\b", page)}
     numbers = {name: value for name, value in vars(file_limits).items() if name.isupper()}

@@ -56,7 +56,7 @@ def test_a_graph_comes_back_exactly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", [1, 4, 5, 12])
-def test_blocks_of_any_size_are_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+def test_table_does_not_depend_on_the_block_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     graph = nasty_graph()
     whole = pq.ParquetFile(save_graph(graph, tmp_path / "whole") / "triples.parquet")
     monkeypatch.setattr(graph_store, "BLOCK", block)
@@ -89,7 +89,7 @@ def test_any_graph_comes_back(
     assert_same(open_graph(save_graph(graph, tmp_path_factory.mktemp("store") / "graph")), graph)
 
 
-def test_a_stored_graph_is_replaced_and_nothing_else_is(tmp_path: Path) -> None:
+def test_save_replaces_a_stored_graph_and_refuses_other_folders(tmp_path: Path) -> None:
     folder = tmp_path / "graph"
     folder.mkdir()
     save_graph(Graph.from_triples([("a", "r", "b")]), folder)
@@ -105,7 +105,9 @@ def test_a_stored_graph_is_replaced_and_nothing_else_is(tmp_path: Path) -> None:
         save_graph(nasty_graph(), folder / "precious.txt" / "below")
 
 
-def test_a_failure_leaves_the_old_graph_and_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_keeps_the_old_graph_and_leaves_no_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = save_graph(nasty_graph(), tmp_path / "graph")
     broken = Graph.from_triples([("a\ud800", "r", "b")])
     with pytest.raises(GraphError, match="ud800"):
@@ -126,7 +128,7 @@ def test_a_failure_leaves_the_old_graph_and_no_rest(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("earlier", [True, False])
-def test_a_folder_that_cannot_be_synced_is_as_before(
+def test_failed_sync_leaves_the_folder_unchanged(
     earlier: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "graph"
@@ -146,7 +148,7 @@ def test_a_folder_that_cannot_be_synced_is_as_before(
 
 
 @pytest.mark.parametrize("name", ["graph.json", "entities.parquet", "relations.parquet", "triples.parquet"])
-def test_every_flipped_bit_and_every_truncation_is_noticed(tmp_path: Path, name: str) -> None:
+def test_every_flipped_bit_and_truncation_is_detected(tmp_path: Path, name: str) -> None:
     folder = save_graph(nasty_graph(), tmp_path / "graph")
     file = folder / name
     content = file.read_bytes()
@@ -166,7 +168,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(tmp_path: Path, name:
         open_graph(folder)
 
 
-def test_the_tables_of_another_graph_are_noticed(tmp_path: Path) -> None:
+def test_tables_of_another_graph_are_detected(tmp_path: Path) -> None:
     one = save_graph(Graph.from_triples([("a", "r", "b")]), tmp_path / "one")
     two = save_graph(Graph.from_triples([("a", "r", "c")]), tmp_path / "two")
     (one / "entities.parquet").write_bytes((two / "entities.parquet").read_bytes())
@@ -179,7 +181,7 @@ def rewrite(folder: Path, record: dict[str, object]) -> None:
     (folder / "graph.json").write_text(text, encoding="utf-8")
 
 
-def test_counts_and_checksum_are_verified_apart_from_the_files(tmp_path: Path) -> None:
+def test_counts_and_graph_checksum_are_verified(tmp_path: Path) -> None:
     folder = save_graph(nasty_graph(), tmp_path / "graph")
     original = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
     del original["sha256"]
@@ -196,7 +198,7 @@ def test_counts_and_checksum_are_verified_apart_from_the_files(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "null", '{"format": "other"}', "[" * 100_000])
-def test_a_graph_json_of_something_else(tmp_path: Path, text: str) -> None:
+def test_foreign_graph_json_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "graph.json").write_text(text, encoding="utf-8")
     with pytest.raises(GraphError, match=r"graph\.json"):
         open_graph(tmp_path)

@@ -69,7 +69,7 @@ def assert_same(found: Graph, expected: Graph) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".csv", ".txt.gz", ".parquet", ".nt", ".nt.gz", ".ttl"])
-def test_the_graph_is_the_one_that_the_readers_make(tmp_path: Path, suffix: str) -> None:
+def test_ingest_builds_the_same_graph_as_the_readers(tmp_path: Path, suffix: str) -> None:
     rows = lines(800)
     if suffix == ".parquet":
         file = tmp_path / "facts.parquet"
@@ -92,7 +92,7 @@ def test_the_graph_is_the_one_that_the_readers_make(tmp_path: Path, suffix: str)
     assert made.counts["train"] == len(load(file).train)
 
 
-def test_bad_lines_are_counted_with_their_places_as_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ingest_counts_bad_lines_with_their_line_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "BLOCK_BYTES", 500)
     rows = lines(300)
     rows[17], rows[100], rows[101], rows[250] = "two\tcells", "a\t \tb", "", "a\tb\0\tc"
@@ -124,7 +124,7 @@ def test_bad_lines_are_counted_with_their_places_as_everywhere(tmp_path: Path, m
     suffix=st.sampled_from([".tsv", ".csv"]),
     block=st.sampled_from([5, 20, 1000]),
 )
-def test_any_text_is_read_as_the_ordinary_reader_reads_it(
+def test_ingest_reads_any_text_like_read_triples(
     tmp_path_factory: pytest.TempPathFactory, text: list[str], suffix: str, block: int
 ) -> None:
     from conjoin.io.readers import read_triples
@@ -186,7 +186,7 @@ def test_a_script_needs_no_guard_for_the_processes_that_parse(tmp_path: Path) ->
     assert (done.stdout.split(), done.stderr) == (["begun", "301"], "")
 
 
-def test_a_process_that_is_killed_while_it_parses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_parsing_process_raises_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "BLOCK_BYTES", 1000)
     file = written(tmp_path / "facts.nt", [f"<urn:{i}> <urn:r> <urn:{i + 1}> ." for i in range(300)])
 
@@ -212,7 +212,7 @@ def test_threads_and_memory_change_no_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_several_processes_read_ntriples_as_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_read_ntriples_like_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "BLOCK_BYTES", 4000)
     facts = [f"<http://x/{i % 97}> <http://x/p> _:b{i % 7} ." for i in range(400)]
     facts[150] = "<broken"
@@ -227,7 +227,7 @@ def test_several_processes_read_ntriples_as_one_does(tmp_path: Path, monkeypatch
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
-def test_killed_at_any_moment_and_run_again(tmp_path: Path) -> None:
+def test_ingest_can_be_repeated_after_a_kill_at_any_moment(tmp_path: Path) -> None:
     file = written(tmp_path / "facts.tsv", lines(4000))
     expected = contents(ingest([file], tmp_path / "undisturbed", memory=MEMORY).folder)
     target = tmp_path / "graph"
@@ -251,7 +251,7 @@ def test_killed_at_any_moment_and_run_again(tmp_path: Path) -> None:
     assert sorted(f.name for f in tmp_path.iterdir()) == ["facts.tsv", "graph", "undisturbed"]
 
 
-def test_two_at_once_and_other_refusals(tmp_path: Path) -> None:
+def test_ingest_refuses_a_busy_or_foreign_folder(tmp_path: Path) -> None:
     from conjoin.io.ingest import _alone
 
     file = written(tmp_path / "facts.tsv", lines(50))
@@ -275,7 +275,7 @@ def test_two_at_once_and_other_refusals(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_refusal_leaves_no_folder_that_was_not_there(tmp_path: Path) -> None:
+def test_refused_ingest_leaves_no_new_folder(tmp_path: Path) -> None:
     file = written(tmp_path / "facts.tsv", ["a\tr\tb", "broken"])
     (tmp_path / "there").mkdir()
     for target in ("new/deep/graph", "there/graph"):
@@ -284,7 +284,7 @@ def test_a_refusal_leaves_no_folder_that_was_not_there(tmp_path: Path) -> None:
     assert sorted(f.name for f in tmp_path.rglob("*")) == ["facts.tsv", "there"]
 
 
-def test_names_stay_on_disk_and_are_found(tmp_path: Path) -> None:
+def test_names_stay_on_disk_and_can_be_looked_up(tmp_path: Path) -> None:
     file = written(tmp_path / "facts.tsv", lines(2000))
     graph = load(ingest([file], tmp_path / "graph", memory=MEMORY).folder)
     assert isinstance(graph.train, np.memmap)
@@ -299,7 +299,7 @@ def test_names_stay_on_disk_and_are_found(tmp_path: Path) -> None:
         graph.entities.find(names[3] + "0")
 
 
-def test_a_copy_shares_the_files_and_opens_alone(tmp_path: Path) -> None:
+def test_saved_copy_shares_files_and_opens_without_the_original(tmp_path: Path) -> None:
     file = written(tmp_path / "facts.tsv", lines(500))
     home = ingest([file], tmp_path / "graph", memory=MEMORY).folder
     copied = save_graph(load(home), tmp_path / "copy")
@@ -310,7 +310,7 @@ def test_a_copy_shares_the_files_and_opens_alone(tmp_path: Path) -> None:
     assert open_graph(copied).checksum != open_graph(home).checksum
 
 
-def test_relations_of_which_some_have_labels_are_found_split_and_kept(tmp_path: Path) -> None:
+def test_partially_labelled_relations_are_found_split_and_kept(tmp_path: Path) -> None:
     label = f'<http://x/r0> <{LABELS[0]}> "borders"@en .'
     facts = [f"<http://x/e{i}> <http://x/r{i % 3}> <http://x/e{7 * i % 20}> ." for i in range(40)]
     file = written(tmp_path / "facts.nt", [*facts, label])
@@ -324,7 +324,7 @@ def test_relations_of_which_some_have_labels_are_found_split_and_kept(tmp_path: 
     assert open_graph(save_graph(named, tmp_path / "named")).relations.labels == ("borders", "likes", "")
 
 
-def test_arrays_in_another_order_are_no_copy(tmp_path: Path) -> None:
+def test_reordered_arrays_are_saved_as_a_new_graph(tmp_path: Path) -> None:
     graph = load(ingest([written(tmp_path / "facts.tsv", lines(500))], tmp_path / "graph", memory=MEMORY).folder)
     turned = replace(graph, train=graph.train[::-1])
     assert open_graph(save_graph(turned, tmp_path / "turned")).checksum == turned.checksum != graph.checksum
@@ -360,7 +360,7 @@ def test_an_array_in_another_version_of_the_format_is_refused(tmp_path: Path) ->
         open_graph(home)
 
 
-def test_a_split_that_comes_in_bands_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_split_in_bands_equals_split_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from conjoin.graph import split_groups
 
     file = written(tmp_path / "facts.tsv", lines(1500))
@@ -370,7 +370,7 @@ def test_a_split_that_comes_in_bands_is_the_same(tmp_path: Path, monkeypatch: py
     assert_same(load(ingest([file], tmp_path / "graph", memory=MEMORY).folder), expected)
 
 
-def test_a_graph_put_aside_by_a_killed_replacement_comes_back(tmp_path: Path) -> None:
+def test_graph_is_restored_after_a_killed_replacement(tmp_path: Path) -> None:
     file = written(tmp_path / "facts.tsv", lines(100))
     home = ingest([file], tmp_path / "graph", memory=MEMORY).folder
     expected = contents(home)

@@ -32,7 +32,7 @@ def test_csv_has_its_quotes(tmp_path: Path) -> None:
     ("line", "reason"),
     [(b"alone", "wrong number of columns"), (b"\tx", "empty name"), (b"a\t\xff", "bad UTF-8")],
 )
-def test_bad_lines_are_named_or_counted(tmp_path: Path, line: bytes, reason: str) -> None:
+def test_bad_label_lines_are_refused_or_counted(tmp_path: Path, line: bytes, reason: str) -> None:
     path = tmp_path / "labels.tsv"
     path.write_bytes(b"a\tA\n" + line + b"\nb\tB\n")
     with pytest.raises(GraphError, match=rf"labels.tsv:2: {reason}: "):

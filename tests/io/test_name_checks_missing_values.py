@@ -23,13 +23,13 @@ def notes_of(tmp_path: Path, lines: list[str]) -> list[str]:
     return found
 
 
-def test_missing_values_are_pointed_out(tmp_path: Path) -> None:
+def test_missing_values_are_reported(tmp_path: Path) -> None:
     (note,) = notes_of(tmp_path, [*PEOPLE, "Alan\tmarried_to\tNaN", "NaN\tborn_in\t?", "Kurt\tborn_in\tBrno"])
     assert re.search(r"\b2\b", note)
     assert "? or NaN" in note
 
 
-def test_one_fact_is_enough(tmp_path: Path) -> None:
+def test_one_missing_value_is_reported(tmp_path: Path) -> None:
     (note,) = notes_of(tmp_path, [*PEOPLE, "None\tborn_in\tLondon"])
     assert re.search(r"\b1\b.*\bNone\b", note)
 
@@ -39,7 +39,7 @@ def test_one_fact_is_enough(tmp_path: Path) -> None:
     [PEOPLE, [*PEOPLE, "Alan\tlived_in\tNan"], [*PEOPLE, "Alan\t?\tLondon"]],
     ids=["none", "a town", "a relation"],
 )
-def test_other_names_are_not(tmp_path: Path, lines: list[str]) -> None:
+def test_other_names_are_not_reported_as_missing(tmp_path: Path, lines: list[str]) -> None:
     assert not notes_of(tmp_path, lines)
 
 

@@ -15,7 +15,7 @@ def put(folder: Path, content: str | bytes, name: str = "facts.csv") -> Path:
     return path
 
 
-def test_names_that_differ_by_spaces_are_counted(tmp_path: Path) -> None:
+def test_names_that_differ_only_in_spaces_are_counted(tmp_path: Path) -> None:
     path = put(tmp_path, "Lima\tin\tPeru\nCusco\t in\tPeru \nArica\tin\t Chile\n", "facts.tsv")
     of_entities, of_relations = read_graph(path).notes[:2]
     assert re.search(r"\b2 entity .*' Chile'.*\b1\b", of_entities)
@@ -24,7 +24,7 @@ def test_names_that_differ_by_spaces_are_counted(tmp_path: Path) -> None:
     assert made.notes[:2] == (of_entities, of_relations)
 
 
-def test_names_that_differ_only_in_how_their_accents_are_written_are_counted(tmp_path: Path) -> None:
+def test_names_that_differ_only_in_unicode_normalisation_are_counted(tmp_path: Path) -> None:
     composed, apart = "Sj\u00f6gren", "Sjo\u0308gren"
     file = put(tmp_path, f"{composed},treated_by,x\n{apart},treated_by,y\nZu\u0308rich,in,Z\n")
     (note,) = (note for note in read_graph(file).notes if "NFC" in note)
@@ -40,11 +40,11 @@ def test_ids_that_differ_only_in_a_decimal_are_counted(tmp_path: Path) -> None:
     assert note in ingest([file], tmp_path / "stored").notes
 
 
-def test_numbers_with_a_decimal_alone_are_as_they_are(tmp_path: Path) -> None:
+def test_decimal_names_without_integer_twins_cause_no_note(tmp_path: Path) -> None:
     file = put(tmp_path, "Bulbasaur,weighs,6.0\nIvysaur,weighs,13.0\n")
     assert read_graph(file).notes == (UNSPLIT,)
 
 
-def test_names_with_one_way_of_accents_are_as_they_are(tmp_path: Path) -> None:
+def test_names_in_one_unicode_form_cause_no_note(tmp_path: Path) -> None:
     file = put(tmp_path, "Zu\u0308rich,in,Z\nGen\u00e8ve,in,Z\n")
     assert read_graph(file).notes == (UNSPLIT,)

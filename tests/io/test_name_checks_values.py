@@ -28,12 +28,12 @@ def notes_of(tmp_path: Path, lines: list[str]) -> list[str]:
     return [note for note in read_graph(file).notes if note != UNSPLIT and not note.startswith(str(file))]
 
 
-def test_relations_to_values_are_pointed_out(tmp_path: Path) -> None:
+def test_relations_to_values_are_reported(tmp_path: Path) -> None:
     (note,) = notes_of(tmp_path, FILMS + PLAIN)
     assert re.search(r"\b2\b.*rating, year.*\b0\.0\b", note)
 
 
-def test_dates_are_values_too(tmp_path: Path) -> None:
+def test_relations_to_dates_are_reported(tmp_path: Path) -> None:
     (note,) = notes_of(tmp_path, [f"Film {n},released,2001-02-{n + 10}" for n in range(12)] + PLAIN)
     assert re.search(r"\b1\b.*released", note)
 
@@ -49,17 +49,17 @@ def test_dates_are_values_too(tmp_path: Path) -> None:
     ],
     ids=["no numbers", "ids everywhere", "numbers that are heads elsewhere", "too few", "not all"],
 )
-def test_other_tails_are_not(tmp_path: Path, lines: list[str]) -> None:
+def test_relations_to_other_tails_are_not_reported(tmp_path: Path, lines: list[str]) -> None:
     assert not notes_of(tmp_path, lines)
 
 
-def test_pieces_of_any_size_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_value_notes_do_not_depend_on_the_chunk_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = notes_of(tmp_path, FILMS + PLAIN)
     monkeypatch.setattr(name_checks, "AT_ONCE", 3)
     assert notes_of(tmp_path, FILMS + PLAIN) == whole
 
 
-def test_ingest_says_the_same(tmp_path: Path) -> None:
+def test_ingest_writes_the_same_value_notes(tmp_path: Path) -> None:
     whole = notes_of(tmp_path, FILMS + PLAIN)
     ingested = ingest([tmp_path / "films.csv"], tmp_path / "stored", options=ReadOptions())
     assert {*whole} <= {*ingested.notes}
@@ -78,7 +78,7 @@ def test_names_on_disk_are_not_read_one_by_one(
 
 
 @given(st.lists(st.text(st.sampled_from("0189+-.eETt: \n٣é"), max_size=20)), st.booleans())
-def test_patterns_mean_the_same_to_arrow(names: list[str], dates: bool) -> None:
+def test_arrow_and_python_patterns_match_the_same_names(names: list[str], dates: bool) -> None:
     names += ["1", "-.5E+7", "2001-02-03", "2001-02-03T04:05:06Z", "2001-02-03 04:05\n", "٣", "1e"]
     patterns = (NUMBER, DATE) if dates else (NUMBER,)
     found = np.concatenate([fits(piece, *patterns) for piece in text_of(names, np.arange(len(names)))])

@@ -31,13 +31,13 @@ def rows(triples: Triples) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(
     "kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.string())]
 )
-def test_text_of_every_kind(tmp_path: Path, kind: pa.DataType) -> None:
+def test_parquet_text_types_are_read_as_names(tmp_path: Path, kind: pa.DataType) -> None:
     path = put(tmp_path, {"h": pa.array(["é", "b"]).cast(kind), "r": [1, -2], "t": pa.array([7, 8], pa.uint8())})
     assert rows(read_triples(path)[0]) == [("é", "1", "7"), ("b", "-2", "8")]
 
 
 @pytest.mark.parametrize("values", [[1.5], [True], [["a"]], [{"a": 1}]])
-def test_columns_that_hold_no_names(tmp_path: Path, values: list[Any]) -> None:
+def test_columns_of_other_types_are_refused(tmp_path: Path, values: list[Any]) -> None:
     path = put(tmp_path, {"head": ["a"], "relation": values, "tail": ["b"]})
     with pytest.raises(GraphError, match=r"'relation'"):
         read_triples(path)
@@ -55,14 +55,14 @@ def test_names_of_columns_give_the_order(tmp_path: Path) -> None:
         read_triples(other, ReadOptions(columns=("v", "z", "w")))
 
 
-def test_columns_of_one_name(tmp_path: Path) -> None:
+def test_columns_with_one_name_are_refused(tmp_path: Path) -> None:
     table = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["x", "x", "y"])
     with pytest.raises(GraphError, match="'x'"):
         read_triples(put(tmp_path, table))
 
 
 @pytest.mark.parametrize("null", [None, "", "  "])
-def test_missing_names_have_their_row(tmp_path: Path, null: str | None) -> None:
+def test_missing_names_are_reported_with_their_row(tmp_path: Path, null: str | None) -> None:
     path = put(tmp_path, {"h": ["a", "b", "c"], "r": ["r", null, "r"], "t": ["x", "y", "z"]})
     with pytest.raises(GraphError, match=r"facts\.parquet:2: .*relation"):
         read_triples(path)
@@ -71,7 +71,7 @@ def test_missing_names_have_their_row(tmp_path: Path, null: str | None) -> None:
     assert report.problems == {"empty name": 1}
 
 
-def test_text_that_is_not_utf8_has_its_row(tmp_path: Path) -> None:
+def test_invalid_utf8_is_reported_with_its_row(tmp_path: Path) -> None:
     bad = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
     for column in (bad, pa.array([b"a", b"\xff", b"c"])):
         path = put(tmp_path, {"h": column, "r": ["r"] * 3, "t": ["x", "y", "z"]})
@@ -102,7 +102,7 @@ def test_files_that_are_not_parquet_are_refused(tmp_path: Path, content: bytes) 
         read_triples(packed)
 
 
-def test_damage_is_a_graph_error_or_nothing(tmp_path: Path) -> None:
+def test_damaged_parquet_raises_graph_error_or_reads_the_same(tmp_path: Path) -> None:
     path = put(tmp_path, {"h": ["a", "b"] * 50, "r": ["r"] * 100, "t": [str(i) for i in range(100)]})
     content = path.read_bytes()
     chance = random.Random(0)
@@ -118,14 +118,14 @@ def test_damage_is_a_graph_error_or_nothing(tmp_path: Path) -> None:
             read_triples(path, SKIP)
 
 
-def test_damaged_names_of_columns(tmp_path: Path) -> None:
+def test_damaged_column_names_are_refused(tmp_path: Path) -> None:
     path = put(tmp_path, {"head": ["a"], "relation": ["r"], "tail": ["t"]}, store_schema=False)
     path.write_bytes(path.read_bytes().replace(b"relation", b"rel\xfftion"))
     with pytest.raises(GraphError, match=r"facts\.parquet: "):
         read_triples(path)
 
 
-def test_page_checksums_are_verified_where_there_are_any(tmp_path: Path) -> None:
+def test_page_checksums_are_verified_if_present(tmp_path: Path) -> None:
     path = put(
         tmp_path,
         {"h": ["needle"], "r": ["r"], "t": ["t"]},

@@ -44,7 +44,9 @@ def grouped(path: Path, contents: Sequence[bytes], earlier: GroupFile | None = N
         {"compression": "gzip", "write_statistics": False, "version": "1.0"},
     ],
 )
-def test_files_come_back_byte_for_byte_and_the_whole_is_parquet(tmp_path: Path, options: dict[str, object]) -> None:
+def test_files_are_restored_byte_for_byte_and_the_container_is_parquet(
+    tmp_path: Path, options: dict[str, object]
+) -> None:
     tables = [counts(seed, rows) for seed, rows in enumerate((500, 1, 40))]
     contents = [parquet(table, **options) for table in tables]
     added = grouped(tmp_path / "all.parquet", contents)
@@ -125,7 +127,7 @@ def test_any_flipped_bit_of_the_index_is_refused(tmp_path: Path) -> None:
             GroupFile(path)
 
 
-def test_a_number_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_unknown_group_number_is_refused(tmp_path: Path) -> None:
     grouped(tmp_path / "all.parquet", [parquet(counts(0))])
     opened = GroupFile(tmp_path / "all.parquet")
     for number in (-1, 1, 99):

@@ -34,7 +34,7 @@ def rows(triples: Triples) -> list[tuple[str, str, str]]:
     return list(triples)
 
 
-def test_iris_are_names_in_full(tmp_path: Path) -> None:
+def test_full_iris_are_used_as_names(tmp_path: Path) -> None:
     path = put(
         tmp_path,
         "<http://e/é#x> <http://e/r?a=1> <urn:isbn:0-395> . # so\n<http://e/\\u00e9#x> <http://e/r> <http://e/b> .",
@@ -70,9 +70,7 @@ def test_literals_are_dropped_with_a_count_or_kept_as_entities(tmp_path: Path, n
 
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=10), min_size=1, max_size=5))
-def test_kept_literals_are_spelled_so_that_they_read_back(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
-) -> None:
+def test_kept_literals_round_trip(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     lines = "".join(f"<http://e/a> <http://e/r> {pyoxigraph.Literal(text)} .\n" for text in texts)
     path = put(tmp_path_factory.mktemp("nt"), lines)
     tails = read_triples(path, ReadOptions(literals="keep"))[0].tails
@@ -82,7 +80,7 @@ def test_kept_literals_are_spelled_so_that_they_read_back(
     assert [term.value for term in terms if isinstance(term, pyoxigraph.Literal)] == texts
 
 
-def test_labels_prefer_no_language_or_english_and_serve_relations_too(tmp_path: Path) -> None:
+def test_labels_without_language_or_in_english_come_first(tmp_path: Path) -> None:
     text = f"""@prefix : <{E}> . @prefix rdfs: <{RDFS}> . @prefix skos: <{SKOS}> .
     :a :r :b ; rdfs:label "Deutsch"@de , "British"@en-GB , "English"@en , "plain" .
     :b rdfs:label "seulement"@fr ; skos:prefLabel "first" , "second" ; :size 3 .
@@ -107,7 +105,7 @@ _:b0 <http://e/s> <http://e/b> .
 @pytest.mark.parametrize(
     ("name", "scope"), [("train.nt", "train"), ("train.ttl.gz", "train"), ("my train.1.nt", "my_train_1")]
 )
-def test_blank_nodes_belong_to_their_file(tmp_path: Path, name: str, scope: str) -> None:
+def test_blank_nodes_are_named_after_their_file(tmp_path: Path, name: str, scope: str) -> None:
     path = put(tmp_path, gzip.compress(BLANK.encode()) if name.endswith("gz") else BLANK, name)
     triples, report = read_triples(path)
     assert rows(triples)[:3] == [
@@ -123,7 +121,7 @@ def test_blank_nodes_belong_to_their_file(tmp_path: Path, name: str, scope: str)
     assert len(report.sentences()) == 1
 
 
-def test_nameless_nodes_of_turtle_get_the_same_names_every_time(tmp_path: Path) -> None:
+def test_turtle_blank_nodes_get_the_same_names_on_every_read(tmp_path: Path) -> None:
     path = put(tmp_path, "@prefix : <http://e/> .\n:a :r [ :s :b ; :t [ :s :c ] ] , _:x . [] :r :d .", "facts.ttl")
     triples, report = read_triples(path)
     assert rows(triples) == rows(read_triples(path)[0])
@@ -163,7 +161,7 @@ KINDS = ("triple", "literal", "label", "blank", "comment")
     end=st.sampled_from([b"\n", b"\r\n", b"\r"]),
     block=st.sampled_from([1, 100, 1 << 20]),
 )
-def test_every_line_of_ntriples_is_accounted_for(
+def test_each_ntriples_line_is_read_or_reported(
     tmp_path_factory: pytest.TempPathFactory, chosen: list[tuple[bytes, str]], end: bytes, block: int
 ) -> None:
     path = put(tmp_path_factory.mktemp("nt"), b"".join(line + end for line, _ in chosen))
@@ -183,7 +181,7 @@ def test_every_line_of_ntriples_is_accounted_for(
     assert report.lines == len(chosen)
 
 
-def test_the_lines_after_a_broken_one_are_read_over_many_blocks(tmp_path: Path) -> None:
+def test_lines_after_a_broken_one_are_read_across_blocks(tmp_path: Path) -> None:
     lines = [f"<http://e/{i}> <http://e/r> <http://e/{i + 1}> ." for i in range(60_000)]
     lines[50_000] = "broken"
     triples, report = read_triples(put(tmp_path, "\n".join(lines)), SKIP)
@@ -220,7 +218,7 @@ def test_a_triple_as_object_in_turtle(tmp_path: Path) -> None:
     assert report.samples[0].line is None
 
 
-def test_deep_nesting_and_long_terms_are_refused_before_the_parser(tmp_path: Path) -> None:
+def test_deep_nesting_and_long_terms_are_refused_before_parsing(tmp_path: Path) -> None:
     deep = "<http://e/a> <http://e/r> " + "<<( <http://e/a> <http://e/r> " * 50_000 + "<http://e/b>" + " )>>" * 50_000
     with pytest.raises(GraphError, match="1,000"):
         read_triples(put(tmp_path, deep + " .", "deep.ttl"), SKIP)
@@ -239,7 +237,7 @@ def test_lines_of_turtle_are_counted(tmp_path: Path) -> None:
         assert read_triples(put(tmp_path, text, "facts.ttl"), may_be_empty=True)[1].lines == lines
 
 
-def test_a_missing_parser_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_parser_error_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = builtins.__import__
 
     def without(name: str, *rest: Any, **more: Any) -> Any:

@@ -39,7 +39,7 @@ SPLITS = {"train.txt": "a\tr\tb\nb\tr\tc\n", "valid.txt": "c\ts\ta\n", "test.txt
         ("train", "Valid", "test.gz"),
     ],
 )
-def test_splits_by_any_of_their_names(tmp_path: Path, train: str, valid: str, test: str) -> None:
+def test_split_files_are_found_under_every_accepted_name(tmp_path: Path, train: str, valid: str, test: str) -> None:
     texts = dict(zip((train, valid, test), SPLITS.values(), strict=True))
     extra = {"README.md": "", "train2id.txt": "junk", ".train.txt": "junk", "train.json": "{}", "test.txt.md5": "0"}
     graph = read_graph(fill(tmp_path / "wn18rr", texts | extra))
@@ -75,7 +75,7 @@ def test_empty_splits_are_noted_but_train_must_have_triples(tmp_path: Path) -> N
         read_graph(folder)
 
 
-def test_a_folder_without_train_says_what_it_has(tmp_path: Path) -> None:
+def test_folder_without_train_is_refused_with_a_list_of_its_files(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"one.*\.txt, \.tsv, .*test\.txt, train\.json.*`conjoin ingest`"):
         read_graph(fill(tmp_path / "one", {"test.txt": "a\tr\tb\n", "train.json": ""}))
     with pytest.raises(GraphError, match="two"):
@@ -87,7 +87,7 @@ def test_a_folder_without_train_says_what_it_has(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("twin", ["train.txt.gz", "TRAIN.csv"])
-def test_two_files_for_one_split(tmp_path: Path, twin: str) -> None:
+def test_two_files_for_one_split_are_refused(tmp_path: Path, twin: str) -> None:
     with pytest.raises(GraphError, match=rf"{twin}.*train\.txt|train\.txt.*{twin}"):
         read_graph(fill(tmp_path, SPLITS | {twin: "x,y,z\n"}))
     with pytest.raises(GraphError, match=r"dev\.txt and valid\.txt"):
@@ -123,7 +123,7 @@ def test_bad_lines_are_in_the_notes_of_the_graph(tmp_path: Path) -> None:
     assert "entity_labels.tsv:2: " in notes[1]
 
 
-def test_blank_nodes_of_two_files_do_not_merge_and_labels_do(tmp_path: Path) -> None:
+def test_blank_nodes_of_two_files_stay_separate_and_labels_merge(tmp_path: Path) -> None:
     label = "http://www.w3.org/2000/01/rdf-schema#label"
     line = "_:b0 <http://e/r> <http://e/a> .\n"
     graph = read_graph(
@@ -140,7 +140,7 @@ def test_blank_nodes_of_two_files_do_not_merge_and_labels_do(tmp_path: Path) -> 
     assert read_graph(tmp_path).entities.label(2) == "the file's"
 
 
-def test_one_file_is_train_until_it_is_split(tmp_path: Path) -> None:
+def test_single_file_becomes_train(tmp_path: Path) -> None:
     path = fill(tmp_path, {"My Facts.tsv.gz": "a\tr\tb\nb\tr\tc\n"}) / "My Facts.tsv.gz"
     graph = read_graph(path)
     assert (graph.name, len(graph.train), len(graph.valid), len(graph.test)) == ("My Facts", 2, 0, 0)
@@ -161,7 +161,7 @@ def test_options_reach_every_file(tmp_path: Path) -> None:
     assert graph.entities.names == ("a", "b")
 
 
-def test_a_stored_graph_is_a_graph_too(tmp_path: Path) -> None:
+def test_stored_graph_is_read_like_any_other(tmp_path: Path) -> None:
     graph = replace(read_graph(fill(tmp_path / "text", SPLITS)), notes=("kept",))
     save_graph(graph, tmp_path / "stored")
     again = read_graph(tmp_path / "stored")
@@ -180,7 +180,7 @@ def test_a_stored_graph_is_a_graph_too(tmp_path: Path) -> None:
         ("WN18RR", (40_943, 11, 86_835, 3_034, 3_134)),
     ],
 )
-def test_benchmarks(name: str, counts: tuple[int, ...]) -> None:
+def test_benchmark_folders_have_their_published_counts(name: str, counts: tuple[int, ...]) -> None:
     folder = benchmark_folder(name)
     graph = read_graph(folder)
     found = graph.n_entities, graph.n_relations, len(graph.train), len(graph.valid), len(graph.test)

@@ -170,7 +170,7 @@ LINES: list[tuple[bytes, str | None]] = [
 
 @settings(max_examples=80, deadline=None)
 @given(chosen=st.lists(st.sampled_from(LINES), max_size=40), end=st.sampled_from([b"\n", b"\r\n"]))
-def test_every_line_is_accounted_for(
+def test_each_line_is_read_or_reported(
     tmp_path_factory: pytest.TempPathFactory, chosen: list[tuple[bytes, str | None]], end: bytes
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "facts.txt"
@@ -189,7 +189,7 @@ def test_every_line_is_accounted_for(
         assert "--on-error skip" in str(caught.value)
 
 
-def test_a_bad_line_is_named_with_its_reason_and_the_way_to_skip_it(tmp_path: Path) -> None:
+def test_bad_line_error_states_line_reason_and_skip_option(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     path.write_bytes(b"a\tb\tc\n\na b c\n")
     with pytest.raises(GraphError) as caught:
@@ -204,7 +204,7 @@ def test_a_bad_line_is_named_with_its_reason_and_the_way_to_skip_it(tmp_path: Pa
     assert blank.startswith(f"{path}: 1 ")
 
 
-def test_a_file_of_nothing_but_problems_is_an_error_even_when_skipping(tmp_path: Path) -> None:
+def test_file_without_any_good_line_is_an_error_even_when_skipping(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     path.write_bytes(b"a\n" * 30)
     samples = read_triples(path, SKIP, may_be_empty=True)[1].samples
@@ -255,7 +255,7 @@ def test_unknown_suffixes_name_the_known_ones(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
-def test_truncated_and_flipped_gzip_never_passes_for_the_file(tmp_path: Path, suffix: str) -> None:
+def test_damaged_gzip_is_refused(tmp_path: Path, suffix: str) -> None:
     plain, packed = tmp_path / f"plain.{suffix}", tmp_path / f"facts.{suffix}.gz"
     WRITERS[suffix](plain, FACTS)
     content = gzip.compress(plain.read_bytes(), mtime=0)
@@ -271,7 +271,7 @@ def test_truncated_and_flipped_gzip_never_passes_for_the_file(tmp_path: Path, su
             assert rows(read_triples(packed, SKIP)[0]) == expected
 
 
-def test_gzip_must_be_named_so_and_may_have_several_members(tmp_path: Path) -> None:
+def test_gzip_needs_its_suffix_and_may_have_several_members(tmp_path: Path) -> None:
     packed = gzip.compress(b"a\tb\tc\n") + gzip.compress(b"d\te\tf\n")
     (tmp_path / "facts.tsv").write_bytes(packed)
     with pytest.raises(GraphError, match=r"facts\.tsv.*\.gz"):
@@ -284,7 +284,7 @@ def test_gzip_must_be_named_so_and_may_have_several_members(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read every file")
-def test_forbidden_files(tmp_path: Path) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     path.write_bytes(b"a\tb\tc\n")
     path.chmod(0)
@@ -292,7 +292,7 @@ def test_forbidden_files(tmp_path: Path) -> None:
         read_triples(path)
 
 
-def test_names_are_held_once(tmp_path: Path) -> None:
+def test_equal_names_share_one_string(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     write_tsv(path, FACTS)
     triples, _ = read_triples(path)
@@ -300,13 +300,13 @@ def test_names_are_held_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_a_benchmark_is_read_whole() -> None:
+def test_benchmark_files_are_read_completely() -> None:
     triples, report = read_triples(split_files(benchmark_folder("fb15k"))["train"])
     assert len(triples) == report.lines == 483_142
     assert len(set(triples.heads) | set(triples.tails)) == 14_951
 
 
-def test_a_report_without_problems_has_none() -> None:
+def test_clean_report_counts_no_problems() -> None:
     report = ReadReport(file="x", format="TSV", lines=1, triples=1)
     assert report.n_problems == 0
     assert report.sentences() == ()

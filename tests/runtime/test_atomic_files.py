@@ -37,7 +37,7 @@ NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infini
 OBJECTS = st.dictionaries(KEYS, st.none() | st.booleans() | NUMBERS | st.text(max_size=8), max_size=6)
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_file_is_replaced_atomically(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     target.write_text("old")
     with replacing(target) as aside:
@@ -47,7 +47,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_error_keeps_the_old_file_and_leaves_no_temporary_files(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     target.write_text("old")
 
@@ -62,13 +62,13 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_json_that_has_no_spelling_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_values_without_json_form_are_refused_before_writing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         write_json(tmp_path / "a.json", {"mrr": float("nan")})
     assert not list(tmp_path.iterdir())
 
 
-def test_reading_json_says_what_is_wrong(tmp_path: Path) -> None:
+def test_invalid_json_raises_an_error_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"nowhere\.json.*No such file"):
         read_json(tmp_path / "nowhere.json")
     for content in (b"", b"{", b"\xff\xfe", b"[" * 100_000):
@@ -78,13 +78,13 @@ def test_reading_json_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 @given(OBJECTS)
-def test_sealed_objects_come_back(tmp_path_factory: pytest.TempPathFactory, value: dict[str, object]) -> None:
+def test_sealed_objects_round_trip(tmp_path_factory: pytest.TempPathFactory, value: dict[str, object]) -> None:
     path = tmp_path_factory.mktemp("sealed") / "a.json"
     write_sealed(path, value)
     assert read_sealed(path) == value
 
 
-def test_every_flipped_bit_of_a_sealed_object_is_noticed_or_changes_nothing(tmp_path: Path) -> None:
+def test_every_flipped_bit_of_a_sealed_object_is_detected_or_harmless(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_sealed(path, VALUE)
     whole = path.read_bytes()
@@ -101,7 +101,7 @@ def test_every_flipped_bit_of_a_sealed_object_is_noticed_or_changes_nothing(tmp_
     assert noticed > 7 * len(whole)
 
 
-def test_every_truncation_of_a_sealed_object_is_noticed(tmp_path: Path) -> None:
+def test_every_truncation_of_a_sealed_object_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_sealed(path, VALUE)
     whole = path.read_bytes()
@@ -112,14 +112,14 @@ def test_every_truncation_of_a_sealed_object_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [[], {}, {"mrr": 1.0}, {"sha256": "0" * 64}])
-def test_what_was_never_sealed_is_refused(tmp_path: Path, content: object) -> None:
+def test_unsealed_objects_are_refused(tmp_path: Path, content: object) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(content))
     with pytest.raises(RunError, match=r"\.json"):
         read_sealed(path)
 
 
-def test_folders_that_stay_empty_vanish_on_an_error(tmp_path: Path) -> None:
+def test_empty_new_folders_are_removed_after_an_error(tmp_path: Path) -> None:
     def fail(folder: Path, *, wrote: bool) -> None:
         with making(folder):
             if wrote:
@@ -171,9 +171,7 @@ def test_links_to_regular_files_are_followed(tmp_path: Path) -> None:
     assert read_json(tmp_path / "link.json") == VALUE
 
 
-def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pipe_in_place_of_a_file_does_not_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at a path and its opening another process may put a pipe there."""
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr("conjoin.runtime.atomic_files.proper", lambda path: path.stat())
@@ -197,7 +195,7 @@ def test_devices_and_pipes_are_not_replaced(tmp_path: Path) -> None:
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
-def test_files_beyond_the_limit_are_refused_whatever_size_they_claim(tmp_path: Path) -> None:
+def test_files_above_the_limit_are_refused_for_any_claimed_size(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"x" * 10)
     assert read_limited(path, 10) == b"x" * 10
@@ -233,14 +231,14 @@ def written(paths: list[Path], text: str) -> None:
             aside.write_text(text, encoding="utf-8")
 
 
-def test_files_that_belong_together_are_all_new(tmp_path: Path) -> None:
+def test_grouped_files_are_all_new_on_success(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("old")
     written([tmp_path / "a", tmp_path / "b"], "new")
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "new", "b": "new"}
 
 
 @pytest.mark.parametrize("failing", ["replace", "fsync", "link"])
-def test_files_that_belong_together_are_all_old_after_an_error(
+def test_grouped_files_are_all_old_after_an_error(
     failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last call of each kind fails: the second rename, the sync of the folder; without links there are copies."""

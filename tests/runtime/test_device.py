@@ -27,18 +27,18 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("wanted", [None, "auto"])
-def test_the_choice_has_a_reason(wanted: str | None) -> None:
+def test_automatic_device_choice_states_its_reason(wanted: str | None) -> None:
     chosen = choose_device(wanted)
     assert chosen.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
     assert "found" in chosen.reason
 
 
-def test_what_is_asked_for_is_taken() -> None:
+def test_requested_device_is_used() -> None:
     assert choose_device("cpu") == (CPU, "asked for")
 
 
 @pytest.mark.parametrize("wanted", ["cdua", "cpu:x", "", "cuda:99"])
-def test_a_device_that_cannot_be_used_is_refused_with_the_way_out(wanted: str) -> None:
+def test_unusable_device_is_refused_with_advice(wanted: str) -> None:
     with pytest.raises(UsageError, match="device '"):
         choose_device(wanted)
 
@@ -60,7 +60,7 @@ def test_precision_is_restored_also_after_an_error() -> None:
     assert torch.get_float32_matmul_precision() == before
 
 
-def test_small_steps_take_one_thread_and_give_the_others_back() -> None:
+def test_small_steps_use_one_thread_and_restore_the_count() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -73,7 +73,7 @@ def test_small_steps_take_one_thread_and_give_the_others_back() -> None:
         torch.set_num_threads(before)
 
 
-def test_memory_and_description() -> None:
+def test_description_states_device_and_memory() -> None:
     synchronize(CPU)
     assert 10 << 20 < peak_bytes(CPU) < 1 << 40
     told = describe(CPU)
@@ -83,7 +83,7 @@ def test_memory_and_description() -> None:
 
 
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="the system sets no peak back")
-def test_the_peak_can_be_measured_afresh() -> None:
+def test_peak_memory_can_be_reset() -> None:
     large = torch.ones(64 << 20)
     before = peak_bytes(CPU)
     del large
@@ -93,7 +93,7 @@ def test_the_peak_can_be_measured_afresh() -> None:
     assert peak_bytes(CPU) >= held.numel() * held.element_size()
 
 
-def test_pages_of_a_mapped_file_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_of_a_mapped_file_are_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conjoin.runtime.device.CODE", 0)
     np.zeros(8 << 20, dtype=np.int64).tofile(tmp_path / "ids")
     mapped = np.memmap(tmp_path / "ids", dtype=np.int64, mode="r")
@@ -104,7 +104,7 @@ def test_pages_of_a_mapped_file_are_not_held(tmp_path: Path, monkeypatch: pytest
     assert held_bytes(CPU) - before > own.nbytes // 2
 
 
-def test_work_is_timed_after_it_has_warmed_up() -> None:
+def test_timing_starts_after_a_warm_up() -> None:
     calls: list[int] = []
     assert seconds_of(lambda: calls.append(1), CPU, times=3, warm=2) >= 0
     assert len(calls) == 5

@@ -62,7 +62,7 @@ def test_a_lock_has_one_holder_and_ends_with_its_process(tmp_path: Path, script:
     assert file.exists()
 
 
-def test_a_lock_that_is_removed_keeps_out_those_that_wait(tmp_path: Path) -> None:
+def test_removed_lock_is_not_given_to_waiting_processes(tmp_path: Path) -> None:
     """Each thread opens the file for itself, so that they exclude each other as processes do."""
     file, inside, most = tmp_path / ".lock", [0], [0]
 
@@ -82,7 +82,7 @@ def test_a_lock_that_is_removed_keeps_out_those_that_wait(tmp_path: Path) -> Non
     assert not file.exists()
 
 
-def test_looking_never_keeps_a_process_from_taking_the_lock(tmp_path: Path) -> None:
+def test_checking_a_lock_does_not_block_taking_it(tmp_path: Path) -> None:
     file, done = tmp_path / ".lock", threading.Event()
     file.touch()
 

@@ -40,7 +40,7 @@ def listening(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
         yield made
 
 
-def test_a_connection_of_the_same_user_is_no_stranger(listening: socket.socket) -> None:
+def test_connection_of_the_same_user_is_accepted(listening: socket.socket) -> None:
     address = listening.getsockname()[:2]
     with socket.create_connection(address), listening.accept()[0]:
         assert strangers() == []
@@ -48,7 +48,7 @@ def test_a_connection_of_the_same_user_is_no_stranger(listening: socket.socket) 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be another user")
 @pytest.mark.parametrize("source", ["127.0.0.1", "127.9.9.9"])
-def test_a_connection_of_another_user_is_found(listening: socket.socket, source: str) -> None:
+def test_connection_of_another_user_is_detected(listening: socket.socket, source: str) -> None:
     host, port = listening.getsockname()[:2]
     source = "::1" if ":" in host else source
     words = [sys.executable, "-c", CONNECT_AND_STAY, host, str(port), str(NOBODY), source]
@@ -62,7 +62,7 @@ def test_a_connection_of_another_user_is_found(listening: socket.socket, source:
             other.kill()
 
 
-def test_a_connection_that_was_left_is_found(listening: socket.socket) -> None:
+def test_closed_connection_is_detected(listening: socket.socket) -> None:
     host, port = listening.getsockname()[:2]
     subprocess.run([sys.executable, "-c", CONNECT, host, str(port)], check=True)
     with listening.accept()[0] as left:

@@ -47,7 +47,7 @@ def announce(folder: Path, package: str, entries: str, source: str = "") -> None
     (facts / "entry_points.txt").write_text(entries)
 
 
-def test_nothing_is_imported_before_its_name_is_asked_for(installed: Path) -> None:
+def test_plugin_is_imported_only_when_its_name_is_used(installed: Path) -> None:
     assert {"Turn", "turn-twin"} <= set(plugins.names("form"))
     assert form("5star-conj") == FORMS["5star-conj"]
     assert load("atlas").n_relations == 14
@@ -55,7 +55,7 @@ def test_nothing_is_imported_before_its_name_is_asked_for(installed: Path) -> No
     assert not [module for module in sys.modules if module.startswith("conjoin_example")]
 
 
-def test_a_form_of_another_package_is_a_form_like_any_other(installed: Path) -> None:
+def test_form_of_another_package_is_registered(installed: Path) -> None:
     from conjoin.model.model import Model
 
     twin = form("turn-twin")
@@ -80,7 +80,7 @@ def test_train_and_ask_with_a_form_and_a_dataset_of_another_package(installed: P
     assert "tiny-town" in conjoin("datasets").out
 
 
-def test_a_reader_of_another_package(installed: Path, tmp_path: Path) -> None:
+def test_reader_of_another_package_is_used(installed: Path, tmp_path: Path) -> None:
     lines = '{"head": "a", "relation": "r", "tail": "b"}\n\n{"head": "b", "relation": "r"}\n'
     file = tmp_path / "facts.jsonl"
     file.write_text(lines)
@@ -162,7 +162,7 @@ def test_a_broken_form_fails_only_where_it_is_used(torn: None, name: str, reason
     assert f"'{name}' of the package torn 1.0" in listed.err
 
 
-def test_broken_readers_and_datasets_break_nothing_else(torn: None, tmp_path: Path) -> None:
+def test_broken_readers_and_datasets_do_not_affect_others(torn: None, tmp_path: Path) -> None:
     file = tmp_path / "facts.torn"
     file.write_text("a\tr\tb\n")
     with pytest.raises(BrokenPlugin, match=r"ZeroDivisionError.*facts\.torn.*no luck"):
@@ -176,14 +176,16 @@ def test_broken_readers_and_datasets_break_nothing_else(torn: None, tmp_path: Pa
     assert "torn-town" in every_name()
 
 
-def test_two_packages_with_one_name(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_packages_with_one_name_are_refused(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     announce(tmp_path, "rival", "[conjoin.forms]\nTurn = rival:Turn\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(BrokenPlugin, match=r"rival 1\.0 and conjoin-example 0\.1\.0"):
         form("Turn")
 
 
-def test_built_in_names_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_built_in_names_take_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     announce(tmp_path, "greedy", "[conjoin.forms]\ncomplex = greedy:X\n[conjoin.datasets]\natlas = greedy\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert form("complex") == FORMS["complex"]

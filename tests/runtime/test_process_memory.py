@@ -19,13 +19,13 @@ print(subprocess.run(child, capture_output=True, text=True, check=True).stdout)
 """
 
 
-def test_a_small_program_of_a_large_one_is_small() -> None:
+def test_small_child_of_a_large_process_is_measured_as_small() -> None:
     told = subprocess.run([sys.executable, "-c", PARENT], capture_output=True, text=True, check=True)
     assert 4 << 20 < int(told.stdout) < 200 << 20
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell it there")
-def test_what_is_held_now_of_any_process() -> None:
+def test_resident_memory_of_any_process_is_measured() -> None:
     before = resident()
     held = bytearray(b"1") * (100 << 20)
     assert before + (90 << 20) < resident() < before + (len(held) + (50 << 20))
@@ -40,7 +40,7 @@ def test_what_is_held_now_of_any_process() -> None:
             resident(child.pid)
 
 
-def test_what_was_held_counts_after_it_is_gone() -> None:
+def test_peak_memory_includes_released_memory() -> None:
     held = bytearray(b"1") * (300 << 20)
     del held
     assert most_resident() > 300 << 20

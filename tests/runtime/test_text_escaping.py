@@ -16,7 +16,7 @@ STARTS = "=+-@＝＋－＠"
 
 
 @given(st.text(max_size=30), st.sampled_from(["", "\n", "\t\n"]))
-def test_no_control_character_is_left(text: str, keep: str) -> None:
+def test_all_control_characters_are_escaped(text: str, keep: str) -> None:
     found = spelled(text, keep=keep)
     assert not [c for c in found if unicodedata.category(c) == "Cc" and c not in keep]
     assert spelled(found, keep=keep) == found
@@ -25,7 +25,7 @@ def test_no_control_character_is_left(text: str, keep: str) -> None:
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x9b", "\x7f", "\u202e", "\u2066", "\u2028", "\r", "\b"])
-def test_signs_that_steer_a_terminal_are_spelled(sign: str) -> None:
+def test_terminal_control_characters_are_escaped(sign: str) -> None:
     assert sign not in spelled(f"a{sign}b", keep="\n")
 
 
@@ -36,7 +36,7 @@ def test_letters_of_every_script_stay() -> None:
 
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("before", ["", " ", "\u00a0", '"', "'", ' "', "\ufeff", "\u200b", "a;", "a, ", 'b;"', "c|"])
-def test_formulas_do_not_start_a_cell(start: str, before: str) -> None:
+def test_cells_never_start_with_a_formula(start: str, before: str) -> None:
     safe = for_spreadsheet(f"{before}{start}cmd|' /C calc'!A0")
     at = safe.index(start)
     assert safe[at - 1] == "'"
@@ -44,12 +44,12 @@ def test_formulas_do_not_start_a_cell(start: str, before: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["\t=1", "\r=1", "\n=1", "\x00=1", "\x1b=1"])
-def test_control_characters_before_a_formula_are_spelled(text: str) -> None:
+def test_control_characters_before_a_formula_are_escaped(text: str) -> None:
     assert for_spreadsheet(text).startswith("\\")
 
 
 @given(st.text(alphabet=st.sampled_from([*STARTS, *"ab;,|\t\r\n\"' \x1b"]), max_size=20))
-def test_no_separator_makes_a_cell_that_runs(text: str) -> None:
+def test_cells_are_safe_under_every_separator(text: str) -> None:
     """Written by commas, read by whatever a country's spreadsheets take for the separator."""
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerow(["a", for_spreadsheet(text), "b"])

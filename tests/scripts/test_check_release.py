@@ -16,12 +16,12 @@ dependencies = ["torch>=2.11", "Safe_Tensors>=0.5"]
 """
 
 
-def test_a_lock_that_fits_has_no_flaws() -> None:
+def test_matching_lock_has_no_flaws() -> None:
     lock = "torch==2.13.0 \\\n    --hash=sha256:00\nsafe-tensors==0.6.1 ; python_version < '4'\nother==1\n"
     assert [*check_release.flaws_of_lock(PROJECT, lock, "torch==2.13.0\nother[extra]==1\n")] == []
 
 
-def test_missing_and_other_versions_are_named() -> None:
+def test_missing_and_mismatched_versions_are_reported() -> None:
     flaws = [*check_release.flaws_of_lock(PROJECT, "torch==2.13.0\n", "torch==2.12.0\n")]
     assert len(flaws) == 2
     assert "safe-tensors" in flaws[0]
@@ -37,13 +37,13 @@ def test_missing_and_other_versions_are_named() -> None:
         ("## 0.1.0 (2026-12-01)\n", "", 2),
     ],
 )
-def test_the_version_must_be_dated_and_the_same_everywhere(changelog: str, citation: str, count: int) -> None:
+def test_version_must_be_dated_and_consistent(changelog: str, citation: str, count: int) -> None:
     flaws = [*check_release.flaws_of_version("0.2.0", changelog, citation)]
     assert len(flaws) == count
     assert all("0.2.0" in flaw for flaw in flaws)
 
 
-def test_results_in_the_source_archive_and_wrong_checksums_are_named(
+def test_results_in_the_source_archive_and_wrong_checksums_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check_release, "_wheel_of", lambda *_: "")
@@ -62,7 +62,7 @@ def test_results_in_the_source_archive_and_wrong_checksums_are_named(
     assert "paper/runs.parquet" in flaws[1]
 
 
-def test_the_repository_s_lock_fits() -> None:
+def test_lock_of_the_repository_matches() -> None:
     texts = (
         (check_release.ROOT / name).read_text(encoding="utf-8")
         for name in ("pyproject.toml", "requirements.lock", "constraints.txt")

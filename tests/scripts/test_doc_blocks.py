@@ -44,30 +44,30 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "page.md"
 
 
-def test_what_is_done_with_a_block(page: Path) -> None:
+def test_blocks_have_their_declared_action(page: Path) -> None:
     found = [(block.language, block.action) for block in doc_blocks.blocks(page)]
     expected = ["sh run", "sh run", "text output", "python slow", "python run", "sh parse"]
     assert [" ".join(block) for block in found] == expected
 
 
-def test_a_page_can_be_only_parsed(page: Path) -> None:
+def test_page_can_be_marked_as_parse_only(page: Path) -> None:
     page.write_text(f"<!-- parse page: another script runs it -->\n{PAGE}", encoding="utf-8")
     assert "run" not in {block.action for block in doc_blocks.blocks(page)}
 
 
-def test_following_a_page(page: Path, tmp_path: Path) -> None:
+def test_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
     folder = tmp_path / "reader"
     folder.mkdir()
     seen = [(block.body, printed) for block, printed in doc_running.follow(page, folder, actions={"run", "slow"})]
     assert seen == [("a\n", "a")]
 
 
-def test_what_was_left_out_is_missed(page: Path, tmp_path: Path) -> None:
+def test_skipped_block_makes_later_blocks_fail(page: Path, tmp_path: Path) -> None:
     with pytest.raises(doc_running.Failed, match=r"page.md:\d+: NameError: name 'x'"):
         list(doc_running.follow(page, tmp_path, actions={"run"}))
 
 
-def test_a_command_that_fails_is_named(page: Path, tmp_path: Path) -> None:
+def test_failing_command_stops_the_page(page: Path, tmp_path: Path) -> None:
     page.write_text("```sh\nconjoin inspect nowhere.tsv\n```\n", encoding="utf-8")
     with pytest.raises(doc_running.Failed, match="ended with 2"):
         list(doc_running.follow(page, tmp_path, actions={"run"}))
@@ -83,11 +83,11 @@ def test_a_command_that_fails_is_named(page: Path, tmp_path: Path) -> None:
         ("conjoin rank \\\n  RUN", [["conjoin", "rank", "RUN"]]),
     ],
 )
-def test_the_commands_of_a_shell_block(shell: str, expected: list[list[str]]) -> None:
+def test_shell_blocks_are_split_into_commands(shell: str, expected: list[list[str]]) -> None:
     assert list(doc_blocks.commands(shell)) == expected
 
 
-def test_the_program_is_found_behind_launchers() -> None:
+def test_program_behind_launchers_is_found() -> None:
     assert doc_blocks.program_words(["torchrun", "--nnodes", "2", "-m", "conjoin", "rank", "RUN"]) == ["rank", "RUN"]
     assert doc_blocks.program_words([".venv/bin/conjoin", "forms"]) == ["forms"]
     assert doc_blocks.program_words(["python", "-m", "http.server"]) is None

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXT = write_gallery.PAGE.read_text(encoding="utf-8")
 
 
-def test_every_picture_is_there_small_and_drawn_by_a_command_of_the_page() -> None:
+def test_every_picture_exists_is_small_and_is_drawn_by_the_page() -> None:
     shown = re.findall(r"\]\((images/[^)]+)\)", TEXT)
     assert len(shown) >= 6
     drawn = {word for block in write_gallery.BLOCK.finditer(TEXT) for word in shlex.split(block["commands"])}
@@ -24,13 +24,13 @@ def test_every_picture_is_there_small_and_drawn_by_a_command_of_the_page() -> No
         assert f"docs/{image}" in drawn
 
 
-def test_every_block_that_shows_output_has_some() -> None:
+def test_output_blocks_are_not_empty() -> None:
     blocks = [block["shown"] for block in write_gallery.BLOCK.finditer(TEXT) if block["shown"]]
     assert len(blocks) >= 5
     assert all("Drawn: " in block for block in blocks)
 
 
-def test_commands_fill_their_block_and_a_failing_one_stops(tmp_path: Path) -> None:
+def test_commands_fill_their_block_and_a_failure_stops(tmp_path: Path) -> None:
     page = "a\n```sh\necho one\necho two\n```\n```text\nold\n```\nb\n```sh\ntouch c\n```\n"
     assert write_gallery.filled(page, tmp_path) == page.replace("old", "one\ntwo")
     assert (tmp_path / "c").exists()
@@ -38,7 +38,7 @@ def test_commands_fill_their_block_and_a_failing_one_stops(tmp_path: Path) -> No
         write_gallery.filled("```sh\nfalse\necho x\n```\n", tmp_path)
 
 
-def test_the_page_about_maps_is_that_of_the_results() -> None:
+def test_maps_page_shows_the_stored_results() -> None:
     pytest.importorskip("scipy", reason="tests of differences need SciPy: pip install 'conjoin[study]'")
     text = write_maps_doc.PAGE.read_text(encoding="utf-8")
     assert write_maps_doc.page(write_maps_doc.measured()) == text, "run `python -m scripts.write_maps_doc`"

@@ -21,7 +21,7 @@ def begins(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.parametrize("script", STARTED, ids=lambda file: file.stem)
-def test_help_is_all_that_happens(
+def test_help_prints_and_does_nothing_else(
     script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", [str(script), "--help"])

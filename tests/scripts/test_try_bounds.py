@@ -26,12 +26,12 @@ def test_bounds_become_versions() -> None:
 
 
 @pytest.mark.parametrize("line", ["scipy~=1.13", "scipy[x]>=1", "scipy", "scipy>=1.13,<2"])
-def test_a_bound_that_is_not_read_is_said(line: str) -> None:
+def test_unsupported_version_bound_is_refused(line: str) -> None:
     with pytest.raises(SystemExit, match="not read"):
         try_bounds.lowest(PROJECT.replace("scipy>=1.13", line))
 
 
-def test_nothing_promised_is_left_out() -> None:
+def test_every_declared_dependency_is_tested() -> None:
     found = try_bounds.lowest((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     pinned = try_bounds.usual((ROOT / "constraints.txt").read_text(encoding="utf-8"))
     assert {"torch", "pyarrow", "typer", "duckdb", "optuna", "fastapi", "umap-learn"} <= found.keys() <= pinned.keys()

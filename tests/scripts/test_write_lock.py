@@ -24,7 +24,7 @@ def test_every_package_has_hashes_and_the_version_of_the_constraints() -> None:
         assert PINNED.get(name, version) == version, name
 
 
-def test_everything_that_a_user_can_install_is_locked() -> None:
+def test_every_extra_is_locked() -> None:
     promised = try_bounds.lowest((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert promised.keys() <= ENTRIES.keys()
     assert {"serve", "ingest", "map"} <= set(
@@ -32,7 +32,7 @@ def test_everything_that_a_user_can_install_is_locked() -> None:
     )
 
 
-def test_without_torch_only_torch_and_its_companions_are_missing() -> None:
+def test_lock_without_torch_omits_only_torch_packages() -> None:
     kept = set(re.findall(r"(?m)^([a-z][\w.-]*)==", check_wheel.without_torch(LOCK)))
     gone = ENTRIES.keys() - kept
     assert {"torch", "triton"} <= gone

@@ -18,12 +18,12 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHOWING = [page for page in PAGES if write_outputs.STUDY.search(page.read_text(encoding="utf-8"))]
 
 
-def test_some_pages_show_studies() -> None:
+def test_pages_with_studies_exist() -> None:
     assert SHOWING
 
 
 @pytest.mark.parametrize("page", SHOWING, ids=lambda page: page.name)
-def test_tables_are_those_of_the_results(page: Path) -> None:
+def test_study_tables_equal_the_results(page: Path) -> None:
     pytest.importorskip("scipy", reason="tables of studies need SciPy: pip install 'conjoin[study]'")
     text = page.read_text(encoding="utf-8")
     assert write_outputs.with_tables(text) == text, "run `python -m scripts.write_outputs --tables`"
@@ -33,35 +33,35 @@ MEASURED = [page for page in PAGES if write_outputs.MEASURED.search(page.read_te
 
 
 @pytest.mark.parametrize("page", MEASURED, ids=lambda page: page.name)
-def test_measurements_are_the_newest(page: Path) -> None:
+def test_pages_show_the_newest_measurements(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert write_outputs.with_measurements(text) == text, "run `python -m scripts.write_outputs --tables`"
 
 
-def test_some_pages_show_measurements_and_none_are_made_up() -> None:
+def test_missing_measurements_are_reported_as_not_measured() -> None:
     assert MEASURED
     text = "<!-- measured: train_nowhere -->\nold\n<!-- /measured -->"
     assert "Not measured yet." in write_outputs.with_measurements(text)
 
 
-def test_a_command_fills_its_block(tmp_path: Path) -> None:
+def test_command_fills_its_output_block(tmp_path: Path) -> None:
     text = "before\n<!-- run: echo a; echo 'b  ' -->\n```text\nold\n```\nafter\n"
     assert write_outputs.with_outputs(text, tmp_path) == text.replace("old", "a\nb")
 
 
-def test_an_empty_block_is_filled_and_nothing_behind_it_is_lost(tmp_path: Path) -> None:
+def test_empty_block_is_filled_and_the_rest_is_kept(tmp_path: Path) -> None:
     text = "<!-- run: echo a -->\n```text\n```\nwords\n```sh\nb\n```\n"
     filled = "<!-- run: echo a -->\n```text\na\n```\nwords\n```sh\nb\n```\n"
     assert write_outputs.with_outputs(text, tmp_path) == filled
     assert write_outputs.with_outputs(filled, tmp_path) == filled
 
 
-def test_a_failing_command_is_not_shown(tmp_path: Path) -> None:
+def test_failing_command_stops_the_update(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="ended with 3"):
         write_outputs.with_outputs("<!-- run: exit 3 -->\n```text\n```", tmp_path)
 
 
-def test_a_study_tells_what_its_seeds_allow_of_the_rows_it_compares() -> None:
+def test_study_states_welch_intervals_between_its_rows() -> None:
     stats = pytest.importorskip("scipy.stats", reason="intervals need SciPy: pip install 'conjoin[study]'")
     study = read_study(ROOT / "studies" / "together.toml")
     findings = collect(study, study.root)
@@ -76,7 +76,7 @@ def test_a_study_tells_what_its_seeds_allow_of_the_rows_it_compares() -> None:
 
 
 @pytest.mark.slow
-def test_a_page_shows_commands_that_had_a_process_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_commands_run_in_separate_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def here() -> None:
         raise AssertionError("the memory that it tells would be that of all commands before it")
 

@@ -11,7 +11,7 @@ from scripts import write_reliability_doc
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_page_is_current() -> None:
+def test_page_is_current() -> None:
     text = write_reliability_doc.PAGE.read_text(encoding="utf-8")
     assert write_reliability_doc.with_counts(text) == text, "run `python -m scripts.write_reliability_doc`"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scripts.write_scale_doc import BLOCK, GRAPHS, PAGE, TABLES, by_hand, by_planner, filled
 
 
-def test_the_page_is_current() -> None:
+def test_page_is_current() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert filled(text) == text, "run python -m scripts.write_scale_doc"
     assert {block["name"] for block in BLOCK.finditer(text)} == {*TABLES, "paper"}

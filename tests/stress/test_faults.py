@@ -62,7 +62,7 @@ def processes(memory: Path) -> Iterator[Interposed]:
 
 
 @pytest.mark.slow
-def test_a_sample_of_failing_calls_loses_nothing(memory: Path, processes: Interposed) -> None:
+def test_sampled_failing_calls_lose_no_data(memory: Path, processes: Interposed) -> None:
     counts = fail_every_call(memory / "sample", [processes], every=180, only=SAMPLED)
     assert int(counts["system calls that failed"]) > 10
     record_short("faults", {name: count for name, count in counts.items() if "call" not in name and "of" not in name})
@@ -70,7 +70,7 @@ def test_a_sample_of_failing_calls_loses_nothing(memory: Path, processes: Interp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ONCE_LOST)
-def test_a_failure_that_once_lost_something_loses_nothing(name: str, memory: Path, processes: Interposed) -> None:
+def test_failures_that_once_lost_data_lose_none(name: str, memory: Path, processes: Interposed) -> None:
     scenario = next(each for each in scenarios() if each.name == name)
     trial, calls = record(scenario, processes, memory / name.replace(" ", "-"))
     for fault in ONCE_LOST[name]:
@@ -80,7 +80,7 @@ def test_a_failure_that_once_lost_something_loses_nothing(name: str, memory: Pat
         assert not problem
 
 
-def test_every_kind_of_call_can_fail() -> None:
+def test_every_kind_of_call_is_injected() -> None:
     assert {*ANY} == {*WAYS}
     assert {how for ways in WAYS.values() for _, how, _ in ways} == {*HOW}
 
@@ -117,7 +117,7 @@ except OSError as error:
         (("write", "", "fail", "rename,sync"), "True True", {"a.0123abcd.part": b""}),
     ],
 )
-def test_a_call_fails_as_told(
+def test_injected_call_fails_as_configured(
     fault: tuple[str, str, str, str], said: str, left: dict[str, bytes], tmp_path: Path
 ) -> None:
     kind, path, how, lasting = fault

@@ -34,7 +34,7 @@ def mutated(draw: st.DrawFn, examples: tuple[bytes, ...]) -> bytes:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_anything_is_read_or_refused(name: str, tmp_path: Path) -> None:
+def test_fuzzed_input_is_read_or_refused(name: str, tmp_path: Path) -> None:
     target = TARGETS[name]
 
     @settings(
@@ -49,12 +49,12 @@ def test_anything_is_read_or_refused(name: str, tmp_path: Path) -> None:
         tried(target, example, tmp_path)
 
 
-def test_the_counts_are_kept() -> None:
+def test_fuzz_counts_are_recorded() -> None:
     record_short("fuzz", {"targets": len(TARGETS), "inputs": EXAMPLES * len(TARGETS)})
 
 
 @pytest.mark.slow
-def test_a_bomb_does_not_take_the_memory(tmp_path: Path) -> None:
+def test_decompression_bomb_stays_within_memory(tmp_path: Path) -> None:
     """Gzips of 10 MB of one line, of empty lines and of empty cells; each is refused, or read in little memory."""
     chance = random.Random(0)
     for unit in (b"a" * 1000, b"\n" * 1000, bytes(chance.randbytes(3)) + b"\t" * 997):
@@ -112,12 +112,14 @@ ALTERED = ("run.json", "result.json", "calibration.json", "checkpoint", "shards:
 
 
 @pytest.mark.parametrize(("name", "change"), FINDINGS)
-def test_what_fuzzing_found(name: str, change: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_inputs_that_fuzzing_found_are_read_or_refused(
+    name: str, change: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     tried(TARGETS[name], change(TARGETS[name].examples[0]), tmp_path)
 
 
 @pytest.mark.parametrize("name", ALTERED)
-def test_every_value_of_another_kind_is_answered(name: str, tmp_path: Path) -> None:
+def test_values_of_other_types_are_read_or_refused(name: str, tmp_path: Path) -> None:
     for place in range(40):
         for choice in (0, 5 + place % 5, 16, len(ODD)):
             tried(TARGETS[f"{name}, altered"], bytes([place, 0, choice]), tmp_path)

@@ -30,7 +30,7 @@ def memory(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_a_run_killed_before_and_after_its_end_and_asked_to_stop_ends_the_same(memory: Path) -> None:
+def test_killed_and_stopped_run_ends_bit_identical(memory: Path) -> None:
     counts = kills.kill_training(memory, kills=5, signals=2)
     every = memory / "every"
     every.mkdir()
@@ -41,7 +41,7 @@ def test_a_run_killed_before_and_after_its_end_and_asked_to_stop_ends_the_same(m
 
 
 @pytest.mark.slow
-def test_a_study_killed_five_times_ends_the_same(memory: Path) -> None:
+def test_study_killed_five_times_ends_the_same(memory: Path) -> None:
     record_short("studies", kills.kill_study(memory, kills=5))
 
 
@@ -51,7 +51,7 @@ def test_an_ingestion_killed_five_times_leaves_the_same_graph(memory: Path) -> N
     record_short("ingestion", counts, but=("of them after the graph was in its place",))
 
 
-def test_power_cuts_lose_nothing_that_was_promised(tmp_path: Path) -> None:
+def test_power_cuts_lose_no_synced_data(tmp_path: Path) -> None:
     counts = power.cut_everywhere(tmp_path, every=9)
     assert int(counts["power cuts"]) > 20
     record_short(
@@ -61,7 +61,7 @@ def test_power_cuts_lose_nothing_that_was_promised(tmp_path: Path) -> None:
     )
 
 
-def test_a_recorded_loss_is_noticed() -> None:
+def test_disk_model_loses_unsynced_data() -> None:
     """The model of the disk can fail: what was never synced is not there, what was only renamed may be empty."""
     written = [power.Operation("create", "a", 1), power.Operation("rename", "a", 1, "b")]
     assert list(power.survivors(written)) == [{}, {"a": b""}, {"b": b""}]
@@ -70,13 +70,13 @@ def test_a_recorded_loss_is_noticed() -> None:
 
 
 @pytest.mark.slow
-def test_full_disks(tmp_path: Path) -> None:
+def test_full_disks_keep_earlier_results(tmp_path: Path) -> None:
     counts = storage.fill_the_disk(tmp_path, sizes=2)
     record_short("storage", {key: value for key, value in counts.items() if key != "real file systems"})
 
 
 @pytest.mark.slow
-def test_every_kind_of_file_is_guarded(made: Path) -> None:
+def test_corruption_of_every_kind_of_file_is_detected(made: Path) -> None:
     tried = noticed = 0
     for kind in KINDS:
         file = next(f for f in sorted(made.rglob("*")) if f.is_file() and kind_of(str(f.relative_to(made))) is kind)
@@ -87,7 +87,7 @@ def test_every_kind_of_file_is_guarded(made: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_verb_leaves_a_file_of_an_unknown_kind(made: Path, tmp_path: Path) -> None:
+def test_every_written_file_is_of_a_known_kind(made: Path, tmp_path: Path) -> None:
     """What is written for people or other programs goes to a folder of its own and is not read back."""
     log, out = tmp_path / "log", tmp_path / "out"
     out.mkdir()
@@ -111,7 +111,7 @@ def test_no_verb_leaves_a_file_of_an_unknown_kind(made: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_odd_graphs_go_from_file_to_answer(tmp_path: Path) -> None:
+def test_odd_graphs_are_read_trained_and_asked(tmp_path: Path) -> None:
     def call(*words: object, log: Path) -> tuple[int, str]:
         ran = in_process(*words)
         return ran.code, ran.err + ran.out
@@ -120,27 +120,27 @@ def test_odd_graphs_go_from_file_to_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_service_under_attack(made: Path) -> None:
+def test_service_survives_malformed_requests(made: Path) -> None:
     counts = service.attacked(made / "run", requests=1_000, slow=30)
     steady = {key: value for key, value in counts.items() if "MiB" not in key and "of them" not in key}
     record_short("attack", steady)
 
 
 @pytest.mark.slow
-def test_a_service_that_clients_try_to_lock_out(made: Path) -> None:
+def test_service_answers_while_clients_exhaust_connections(made: Path) -> None:
     limits = ("--connections", "40", "--connections-per-client", "16", "--sending-seconds", "1")
     counts = lockout.lock_out(made / "run", lockout.Size(refused=80, slow=60, idle=90, options=limits))
     record_short("lockout", counts, but=("connections open at the end",))
 
 
 @pytest.mark.slow
-def test_a_service_for_three_seconds(made: Path) -> None:
+def test_service_soak_of_three_seconds(made: Path) -> None:
     counts = service.soak(made / "run", seconds=3, pause=0)
     assert int(counts["requests"]) > 20
     record_short("soak", {"seconds": counts["seconds"]})
 
 
-def test_every_part_has_a_short_size() -> None:
+def test_every_part_has_a_short_run() -> None:
     text = "".join(file.read_text(encoding="utf-8") for file in Path(__file__).parent.glob("test_*.py"))
     recorded = set(re.findall(r'record_short\(\s*"(\w+)"', text))
     assert not set(parts.PARTS) - recorded

@@ -51,12 +51,12 @@ def fast(graph: Graph, *, confidence: float, support: int) -> set[Rule]:
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(triples, max_size=30), st.lists(triples, max_size=5), st.sampled_from([0.01, 0.5, 1.0]))
-def test_every_rule_is_found_and_no_other(train: list[Triple], test: list[Triple], confidence: float) -> None:
+def test_compositions_equal_a_brute_force_search(train: list[Triple], test: list[Triple], confidence: float) -> None:
     graph = Graph.from_triples(train, None, test)
     assert fast(graph, confidence=confidence, support=1) == slow(graph, confidence=confidence, support=1)
 
 
-def test_bounded_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compositions_do_not_depend_on_the_memory_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(0)
     rows = [(f"e{h}", f"r{r}", f"e{t}") for h, r, t in draw.integers(0, [20, 4, 20], size=(300, 3))]
     graph = Graph.from_triples(rows)
@@ -67,7 +67,7 @@ def test_bounded_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     assert fast(graph, confidence=0.1, support=2) == whole == slow(graph, confidence=0.1, support=2)
 
 
-def test_the_first_pair_is_looked_at_alone_where_it_alone_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_pair_above_the_memory_bound_is_processed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     both = [(f"{a}{n}", "r", f"{b}{n}") for n in range(3) for a, b in permutations("xyz", 2)]
     pieces, paths = [], compositions._paths
 
@@ -82,7 +82,7 @@ def test_the_first_pair_is_looked_at_alone_where_it_alone_is_too_much(monkeypatc
     assert pieces == [1] * 18
 
 
-def test_a_family() -> None:
+def test_composition_father_father_is_found() -> None:
     rows = [(f"child{i}", "father", f"father{i}") for i in range(5)]
     rows += [(f"father{i}", "father", f"grandfather{i}") for i in range(5)]
     rows += [(f"child{i}", "grandfather", f"grandfather{i}") for i in range(4)]
@@ -93,6 +93,6 @@ def test_a_family() -> None:
     assert found.coverage[place].tolist() == [1.0]
 
 
-def test_nothing_in_nothing() -> None:
+def test_graphs_without_paths_have_no_compositions() -> None:
     assert len(find_compositions(Graph.from_triples([]), confidence=0.5, support=1)) == 0
     assert len(find_compositions(Graph.from_triples([("a", "r", "a")]), confidence=0.5, support=1)) == 0

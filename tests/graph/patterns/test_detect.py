@@ -48,7 +48,7 @@ def test_cardinality_counts_partners_on_both_sides() -> None:
     assert kinds([*one, *many_tails, *many_heads, *both]) == expected
 
 
-def test_one_and_a_half_partners_are_many() -> None:
+def test_average_of_one_and_a_half_partners_counts_as_many() -> None:
     assert kinds([("a", "r", "x"), ("a", "r", "y"), ("b", "r", "z")]) == {"r": "1-n"}
     assert kinds([("a", "r", "x"), ("a", "r", "y"), ("b", "r", "z"), ("c", "r", "w")]) == {"r": "1-1"}
 
@@ -57,7 +57,7 @@ def test_repeated_lines_do_not_change_the_cardinality() -> None:
     assert kinds([("a", "r", "x")] * 5) == {"r": "1-1"}
 
 
-def test_a_relation_that_train_lacks_has_no_cardinality() -> None:
+def test_relation_without_training_facts_has_no_cardinality() -> None:
     graph = Graph.from_triples([("a", "r", "b")], [("a", "s", "b")])
     assert cardinality(graph).kind.tolist() == [0, -1]
     assert np.isnan(cardinality(graph).tails_per_head[1])
@@ -90,7 +90,7 @@ def test_a_part_of_a_larger_relation_is_not_its_inverse() -> None:
 
 @settings(deadline=None)
 @given(parts, st.sampled_from([0.3, 0.5, 0.8, 1.0]), st.integers(1, 3))
-def test_mirrors_equal_the_obvious_count(train: list[Triple], confidence: float, support: int) -> None:
+def test_mirrors_equal_a_brute_force_count(train: list[Triple], confidence: float, support: int) -> None:
     graph = Graph.from_triples(train)
     pairs: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for h, r, t in train:
@@ -114,7 +114,7 @@ def test_mirrors_equal_the_obvious_count(train: list[Triple], confidence: float,
 
 @settings(deadline=None)
 @given(parts, parts)
-def test_leaks_equal_the_obvious_search(train: list[Triple], test: list[Triple]) -> None:
+def test_leaks_equal_a_brute_force_search(train: list[Triple], test: list[Triple]) -> None:
     graph = Graph.from_triples(train, None, test)
     mirrors = find_mirrors(graph, confidence=0.5)
     names = graph.relations.names
@@ -129,6 +129,6 @@ def test_leaks_equal_the_obvious_search(train: list[Triple], test: list[Triple])
         assert leaks.inverse[i] == any(s != r and (r, s) in mirrored for s in back)
 
 
-def test_fewer_than_one_and_a_half_partners_are_one() -> None:
+def test_average_below_one_and_a_half_partners_counts_as_one() -> None:
     facts = [(f"h{i % 5}", "r", f"t{i}") for i in range(7)]
     assert kinds(facts) == {"r": "1-1"}

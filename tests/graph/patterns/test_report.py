@@ -15,28 +15,28 @@ def portrait(train: list[tuple[str, str, str]], test: list[tuple[str, str, str]]
     return find_patterns(Graph.from_triples(train, None, test), FEW)
 
 
-def test_symmetry_is_seen_across_splits() -> None:
+def test_symmetry_is_found_across_splits() -> None:
     found = portrait([("a", "s", "b"), ("c", "s", "d")], [("b", "s", "a"), ("d", "s", "c")])
     assert found.symmetric.support.tolist() == [4]
     assert found.symmetric.confidence.tolist() == [1.0]
     assert found.patterns_of(0) == ["symmetric"]
 
 
-def test_heads_and_tails_that_never_mix_are_no_evidence_of_antisymmetry() -> None:
+def test_disjoint_heads_and_tails_do_not_count_as_antisymmetric() -> None:
     assert portrait([("ann", "born_in", "paris"), ("bob", "born_in", "rome")]).antisymmetric.support.tolist() == [0]
     chain = portrait([("a", "above", "b"), ("b", "above", "c"), ("c", "above", "d"), ("d", "above", "e")])
     assert chain.antisymmetric.support.tolist() == [2]
     assert "antisymmetric" in chain.patterns_of(0)
 
 
-def test_self_loops_say_nothing() -> None:
+def test_self_loops_do_not_count_as_symmetric() -> None:
     found = portrait([("a", "r", "a"), ("b", "r", "b"), ("c", "r", "c")])
     assert found.pairs.tolist() == [0]
     assert found.patterns_of(0) == []
     assert found.plain.tolist() == [True]
 
 
-def test_inverse_pairs_and_copies() -> None:
+def test_inverse_pairs_and_copies_are_found() -> None:
     rows = [(f"x{i}", "owns", f"y{i}") for i in range(4)]
     rows += [(f"y{i}", "owned_by", f"x{i}") for i in range(4)]
     rows += [(f"x{i}", "has", f"y{i}") for i in range(4)]
@@ -58,10 +58,10 @@ def test_groups_overlap_and_cover_everything() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"confidence": 0.0}, {"composition": 1.5}, {"support": 0}])
-def test_thresholds_that_cannot_be(wrong: dict[str, float]) -> None:
+def test_invalid_thresholds_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         Thresholds(**wrong)  # type: ignore[arg-type]
 
 
-def test_an_empty_graph() -> None:
+def test_empty_graph_has_an_empty_report() -> None:
     assert find_patterns(Graph.from_triples([])).to_json()["relations"] == []

@@ -18,13 +18,13 @@ def test_reading_backwards_twice_is_reading_forwards() -> None:
     assert back("r") != "r"
 
 
-def test_inverses_of_one_relation_are_copies() -> None:
+def test_two_inverses_of_one_relation_are_copies() -> None:
     theory = HornRules((rule("inverse", "r", "s"), rule("inverse", "r", "u")))
     assert theory.follows(rule("copy", "s", "u"))
     assert not theory.follows(rule("inverse", "s", "u"))
 
 
-def test_an_inverse_can_be_put_in_the_place_of_a_part() -> None:
+def test_inverse_can_replace_a_part_of_a_composition() -> None:
     theory = HornRules((rule("composition", "r", "s", "u"), rule("inverse", "s", "v")))
     closure = theory.closure(("r", "s", "u", "v"))
     assert rule("composition", "r", back("v"), "u") in closure
@@ -32,13 +32,13 @@ def test_an_inverse_can_be_put_in_the_place_of_a_part() -> None:
     assert rule("composition", "s", "r", "u") not in closure
 
 
-def test_a_symmetric_part_may_be_read_either_way() -> None:
+def test_symmetric_part_can_be_read_in_both_directions() -> None:
     theory = HornRules((rule("symmetric", "r"), rule("composition", "r", "s", "u")))
     assert theory.follows(rule("composition", back("r"), "s", "u"))
     assert not theory.follows(rule("symmetric", "u"))
 
 
-def test_the_inverse_of_a_hierarchy_is_one_and_both_are_antisymmetric() -> None:
+def test_inverse_of_a_hierarchy_is_a_hierarchy_and_both_are_antisymmetric() -> None:
     theory = HornRules((rule("hierarchy", "r"), rule("inverse", "r", "s")))
     closure = theory.closure(("r", "s"))
     assert {rule("hierarchy", "s"), rule("antisymmetric", "r"), rule("antisymmetric", "s")} <= closure
@@ -46,7 +46,7 @@ def test_the_inverse_of_a_hierarchy_is_one_and_both_are_antisymmetric() -> None:
 
 
 @pytest.mark.parametrize("dihedral", [True, False])
-def test_groups_are_groups(dihedral: bool) -> None:
+def test_group_rules_satisfy_the_group_axioms(dihedral: bool) -> None:
     group = GroupRules.of(3, dihedral=dihedral)
     elements = range(6)
     assert all(
@@ -58,7 +58,7 @@ def test_groups_are_groups(dihedral: bool) -> None:
     assert commute is not dihedral
 
 
-def test_order_matters_in_the_dihedral_group_only() -> None:
+def test_only_the_dihedral_group_is_not_commutative() -> None:
     for dihedral in (True, False):
         theory = GroupRules.of(6, dihedral=dihedral)
         assert theory.follows(rule("composition", "turn", "flip", "turn_and_flip"))
