@@ -41,7 +41,7 @@ def test_the_plan_is_cheapest_first_with_commands_that_work(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_run_that_would_not_end_in_time_is_not_begun(tmp_path: Path) -> None:
+def test_whole_runs_skips_runs_that_exceed_the_time_limit(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     write_json(tmp_path / "speeds.json", [SLOW, {**FAST, "seconds_per_epoch": 0.01, "seconds_per_validation": 0.01}])
     where = (study.file, "--root", tmp_path / "out", "--device", "cpu", "--speeds", tmp_path / "speeds.json")
