@@ -66,7 +66,7 @@ def test_two_processes_finish_each_run_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_run_status_and_narrowing(tmp_path: Path) -> None:
+def test_run_and_status_of_selected_cells(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     where = (study.file, "--root", tmp_path / "out", "--device", "cpu")
     before = conjoin("study", "status", *where, "--json").json
@@ -95,7 +95,7 @@ def test_run_status_and_narrowing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_study_reports_failed_runs_and_missing_data(tmp_path: Path) -> None:
+def test_failures_and_missing_data_are_reported(tmp_path: Path) -> None:
     text = TEXT.replace(
         '"complex" },\n]', '"complex" },\n    { name = "wild", form = "complex", settings = "wild" },\n]'
     )
@@ -106,25 +106,25 @@ def test_study_reports_failed_runs_and_missing_data(tmp_path: Path) -> None:
     ran = conjoin("study", "run", *where)
     assert ran.code == 1
     assert "failed: own wild seed 0: Diverged" in ran.out
-    assert ran.err.count("data not here") == 1
+    assert ran.err.count("gone does not exist") == 1
     shown = conjoin("study", "status", *where)
     assert shown.code == 0
     assert "6 runs: 2 done, 1 failed, 3 without data" in shown.out
-    assert "data not here" in shown.out
+    assert "gone does not exist" in shown.out
     told = conjoin("study", "report", *where[:3], "-o", tmp_path / "report")
     assert told.code == 0
-    assert "left out: own wild seed 0: Diverged" in told.err
+    assert "own wild seed 0: Diverged" in told.err
     again = conjoin("study", "run", *where, "--retry-failed", "--json")
     assert again.code == 1
     assert [each["end"] for each in json.loads(again.out)["outcomes"]] == ["failed"]
 
 
-def test_study_refuses_invalid_options(tmp_path: Path) -> None:
+def test_wrong_options_exit_with_2_and_name_the_value(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     for words, complaint in (
-        (("study", "run", tmp_path / "no.toml"), "cannot be read"),
-        (("study", "run", study.file, "--only", "row=tie"), "Did you mean tied"),
-        (("study", "status", study.file, "--seeds", "x"), "write numbers and spans"),
+        (("study", "run", tmp_path / "no.toml"), "no.toml"),
+        (("study", "run", study.file, "--only", "row=tie"), "tied"),
+        (("study", "status", study.file, "--seeds", "x"), "--seeds x"),
     ):
         ran = conjoin(*words)
         assert (ran.code, ran.out) == (2, "")
@@ -132,7 +132,7 @@ def test_study_refuses_invalid_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_study_stops_at_its_time_limit_and_resumes(tmp_path: Path) -> None:
+def test_max_minutes_stops_and_a_second_run_continues(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     where = (study.file, "--root", tmp_path / "out", "--device", "cpu")
     stopped = conjoin("study", "run", *where, "--max-minutes", "0", "--json")
@@ -140,7 +140,7 @@ def test_study_stops_at_its_time_limit_and_resumes(tmp_path: Path) -> None:
     assert conjoin("study", "run", *where, "--max-minutes", "10", "--json").json["counts"]["done"] == 4
 
 
-def test_default_root_is_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_root_is_in_the_folder_of_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = small_study(tmp_path / "studies")
     monkeypatch.chdir(tmp_path)
     assert conjoin("study", "run", os.path.relpath(study.file), "--only", "row=tied", "--seeds", "0").code == 0
@@ -150,7 +150,7 @@ def test_default_root_is_beside_the_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_data_that_cannot_be_read_fail_the_study(tmp_path: Path) -> None:
-    """They are here, so nothing is absent; the runs are not done all the same."""
+    """The data exist but cannot be parsed, so the runs count as failed."""
     file = small_study(tmp_path).file
     (tmp_path / "own" / "train.txt").write_text("one column\n", encoding="utf-8")
     ran = conjoin("study", "run", file, "--device", "cpu", "--json")

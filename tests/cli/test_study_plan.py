@@ -15,7 +15,7 @@ SLOW = {"dataset": "own", "form": "complex", "rank": 4, "batch": 20, "seconds_pe
 FAST = {**SLOW, "form": "complex-conj", "seconds_per_epoch": 1.0, "seconds_per_validation": 0.5}
 
 
-def test_study_plan_lists_cheapest_runs_first_with_valid_commands(tmp_path: Path) -> None:
+def test_the_plan_is_cheapest_first_with_commands_that_work(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     write_json(tmp_path / "speeds.json", [SLOW, FAST])
     where = (study.file, "--root", tmp_path / "out")
@@ -41,7 +41,7 @@ def test_study_plan_lists_cheapest_runs_first_with_valid_commands(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_study_skips_runs_that_exceed_the_time_limit(tmp_path: Path) -> None:
+def test_whole_runs_skips_runs_that_exceed_the_time_limit(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     write_json(tmp_path / "speeds.json", [SLOW, {**FAST, "seconds_per_epoch": 0.01, "seconds_per_validation": 0.01}])
     where = (study.file, "--root", tmp_path / "out", "--device", "cpu", "--speeds", tmp_path / "speeds.json")

@@ -65,7 +65,7 @@ def test_an_archive_restores_every_byte_but_weights(place: Path, tmp_path: Path)
     assert not [*(tmp_path / "out").rglob("*.safetensors")]
 
 
-def test_removing_leaves_weights_and_what_is_not_archived(place: Path) -> None:
+def test_remove_keeps_weights_and_runs_that_are_not_archived(place: Path) -> None:
     results, cells = place / "results", study_of(place).cells()
     write_archive(results / "small")
     (results / cells[1].folder / "notes.txt").write_text("mine", encoding="utf-8")
@@ -92,7 +92,7 @@ def test_a_study_reads_archived_runs_like_folders(place: Path) -> None:
         assert outcome.runs[0].folder.ranks("test").mrr() == ranks[key]
 
 
-def test_no_archived_run_is_done_again(place: Path) -> None:
+def test_archived_runs_are_not_repeated(place: Path) -> None:
     study, results = study_of(place), place / "results"
     shutil.rmtree(results / study.cells()[3].folder)
     write_archive(results / "small")
@@ -140,7 +140,7 @@ def test_a_damaged_run_is_not_archived(place: Path, name: str) -> None:
     assert not (place / "results" / "small" / "runs.parquet").exists()
 
 
-def test_ranks_in_one_file_with_their_questions_are_kept_whole(place: Path, tmp_path: Path) -> None:
+def test_rank_files_that_include_questions_are_stored_whole(place: Path, tmp_path: Path) -> None:
     """As `train` writes them: other columns than the counts of a study."""
     results = tmp_path / "results"
     folder = results / "own" / "run"
@@ -237,7 +237,7 @@ def test_paths_that_leave_the_folder_are_refused(place: Path, tmp_path: Path, pa
     assert not (tmp_path / "out").exists()
 
 
-def test_other_files_than_those_of_runs_are_refused(place: Path, tmp_path: Path) -> None:
+def test_unexpected_file_names_in_an_archive_raise(place: Path, tmp_path: Path) -> None:
     def other(name: str) -> Callable[[dict[str, list[Any]], dict[str, Any]], None]:
         return lambda columns, _: columns["other"].__setitem__(0, [{"name": name, "content": b""}])
 
@@ -258,7 +258,7 @@ def test_other_files_than_those_of_runs_are_refused(place: Path, tmp_path: Path)
             restore_runs(results / "small", tmp_path / "out")
 
 
-def test_a_newer_format_is_named(place: Path) -> None:
+def test_a_newer_format_raises_with_its_version(place: Path) -> None:
     write_archive(place / "results" / "small")
     changed(place / "results" / "small" / "runs.parquet", lambda _, told: told.__setitem__("format", 17))
     with pytest.raises(RunError, match="17"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,7 @@ def with_facts(study: Study, root: Path) -> None:
     write_json(path, facts)
 
 
-def test_arithmetic_grows_with_everything() -> None:
+def test_estimated_seconds_grow_with_every_size() -> None:
     size = Counts(train=1000, valid=10, test=10, entities=500, relations=5)
     cell = PAPER.cells()[0]
     base = epoch_seconds(cell, size, 1e9)
@@ -45,24 +46,25 @@ def test_arithmetic_grows_with_everything() -> None:
     assert epoch_seconds(cell, size, 1e10) < base
 
 
-def test_without_runs_the_probe_counts_and_says_so(tmp_path: Path) -> None:
+def test_without_runs_the_measured_speed_is_used(tmp_path: Path) -> None:
     slow = estimator(PAPER, tmp_path, machine="x86_64", speed=1e9)
     fast = estimator(PAPER, tmp_path, machine="x86_64", speed=1e13)
     rough = estimator(PAPER, tmp_path, machine="x86_64")
     cell = PAPER.cells()[0]
     assert (slow.seconds(cell) or 0) > 10 * (fast.seconds(cell) or 0) > 0
-    assert "probe" in slow.source
-    assert "arithmetic" in rough.source
+    assert "x86_64" in slow.source
+    assert not slow.factors
+    assert slow.source != rough.source
     assert (slow.seconds(cell, done=50) or 0) < 0.6 * (slow.seconds(cell) or 0)
 
 
-def test_finished_runs_on_the_same_machine_count_most(tmp_path: Path) -> None:
+def test_finished_runs_on_the_same_machine_override_the_speed(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     with_facts(study, tmp_path)
     first, second = study.cells()[0], study.cells()[1]
     finish(study, first, tmp_path, seconds=10.0)
     guess = estimator(study, tmp_path, machine="card", speed=1.0)
-    assert guess.source == "1 finished run on card"
+    assert re.match(r"1 .*card", guess.source)
     assert 60 < (guess.seconds(second) or 0) < 61
     assert 20 < (guess.seconds(second, done=4) or 0) < 21
     assert 60 < (guess.seconds(study.cells()[2]) or 0) < 61
@@ -71,15 +73,15 @@ def test_finished_runs_on_the_same_machine_count_most(tmp_path: Path) -> None:
     assert 60 < (guess.seconds(second) or 0) < 61
     assert 6 < (guess.seconds(study.cells()[3]) or 0) < 6.2
     other = estimator(study, tmp_path, machine="another card")
-    assert "arithmetic" in other.source
+    assert not other.factors
     left = [cell_status(cell, tmp_path) for cell in study.cells()]
     assert 66 < (guess.total([left[1], left[3]]) or 0.0) < 67.2
     assert guess.cheapest_first([left[1], left[3]]) == [study.cells()[3], study.cells()[1]]
     finish(study, study.cells()[3], tmp_path, seconds=900.0, machines=("slow processor", "card"))
-    assert estimator(study, tmp_path, machine="card").source == "2 finished runs on card"
+    assert re.match(r"2 .*card", estimator(study, tmp_path, machine="card").source)
 
 
-def test_what_is_half_done_costs_what_is_left(tmp_path: Path) -> None:
+def test_a_half_done_run_costs_its_remaining_epochs(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     with_facts(study, tmp_path)
     folder = RunFolder(tmp_path / study.cells()[3].folder)
@@ -105,7 +107,7 @@ def test_a_graph_of_unknown_size_comes_last(tmp_path: Path) -> None:
     assert guess.total([left[order[0]]]) == guess.seconds(order[0])
 
 
-def test_a_sampled_softmax_costs_by_what_it_draws() -> None:
+def test_a_sampled_softmax_costs_by_its_sample_size() -> None:
     size = Counts(train=1000, valid=10, test=10, entities=50_000, relations=5)
     full = PAPER.cells()[0]
     sampled = replace(full, recipe=replace(full.recipe, negatives=500))

@@ -12,7 +12,7 @@ from conjoin.studies.pack import archived_files, write_archive
 from conjoin.studies.status import count_states, finished, study_status
 
 
-def test_packed_runs_are_runs_again_elsewhere(tmp_path: Path) -> None:
+def test_unpacked_runs_are_finished_runs(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     root, file = tmp_path / "out", tmp_path / "deep" / "cells.tar.gz"
     ran = conjoin("study", "run", study.file, "--root", root, "--device", "cpu", "--seeds", "0", "--pack", file)
@@ -30,7 +30,7 @@ def test_packed_runs_are_runs_again_elsewhere(tmp_path: Path) -> None:
         assert folder.ranks("test").mrr() == folder.result["test"]["mrr"]
 
 
-def test_only_what_a_command_did_is_packed(tmp_path: Path) -> None:
+def test_only_runs_of_the_command_are_packed(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     where = (study.file, "--root", tmp_path / "out", "--device", "cpu")
     assert conjoin("study", "run", *where, "--seeds", "0").code == 0
@@ -40,7 +40,7 @@ def test_only_what_a_command_did_is_packed(tmp_path: Path) -> None:
     assert sorted(Path(name).parent.name[:6] for name in runs) == ["seed-1", "seed-1"]
 
 
-def test_a_command_that_goes_on_keeps_what_was_packed(tmp_path: Path) -> None:
+def test_a_repeated_command_keeps_packed_runs(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     file = tmp_path / "cells.tar.gz"
     where = (study.file, "--root", tmp_path / "out", "--device", "cpu", "--pack", file)
@@ -50,7 +50,7 @@ def test_a_command_that_goes_on_keeps_what_was_packed(tmp_path: Path) -> None:
     assert archived_files(tmp_path / "elsewhere", file) == []
 
 
-def test_a_place_that_cannot_be_written_is_told_before_any_run(tmp_path: Path) -> None:
+def test_an_unwritable_pack_path_fails_before_any_run(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     where = (study.file, "--root", tmp_path / "out", "--device", "cpu")
     (tmp_path / "no.tar.gz").write_text("something else", encoding="utf-8")
@@ -61,7 +61,7 @@ def test_a_place_that_cannot_be_written_is_told_before_any_run(tmp_path: Path) -
     assert (tmp_path / "no.tar.gz").read_text(encoding="utf-8") == "something else"
 
 
-def test_an_empty_archive_is_an_archive(tmp_path: Path) -> None:
+def test_a_pack_without_runs_can_be_read(tmp_path: Path) -> None:
     write_archive([], tmp_path, tmp_path / "none.tar.gz")
     with tarfile.open(tmp_path / "none.tar.gz") as archive:
         assert archive.getnames() == []

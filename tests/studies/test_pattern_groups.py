@@ -1,4 +1,4 @@
-"""patterns.json beside the results: sealed, and still read where it was written before it was."""
+"""patterns.json: a changed number is detected, and files without a checksum are still read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from conjoin.studies.pattern_groups import pattern_groups, patterns_file
 pytest.importorskip("scipy", reason="relation patterns need SciPy: pip install 'conjoin[study]'")
 
 
-def test_a_changed_number_is_noticed(tmp_path: Path) -> None:
+def test_a_changed_number_in_patterns_json_raises(tmp_path: Path) -> None:
     study, root = small_study(tmp_path), tmp_path / "results"
     assert pattern_groups(study, "own", root) is not None
     file = patterns_file(study, "own", root)
     told = json.loads(file.read_text(encoding="utf-8"))
     changed = {**told, "rules": {**told["rules"], "inverse": told["rules"]["inverse"] + 1}}
     file.write_text(json.dumps(changed), encoding="utf-8")
-    with pytest.raises(RunError, match="delete it, the next report writes it"):
+    with pytest.raises(RunError, match=r"patterns\.json"):
         pattern_groups(study, "own", root)
     del changed["sha256"]
     file.write_text(json.dumps(changed), encoding="utf-8")

@@ -85,7 +85,7 @@ def test_cells_are_datasets_times_rows_times_seeds(tmp_path: Path) -> None:
     assert study.source("B") == str(tmp_path / "graphs" / "own")
 
 
-def test_the_folder_names_what_it_is_about_and_changes_with_what_changes_the_numbers(tmp_path: Path) -> None:
+def test_folder_changes_only_with_settings_that_change_results(tmp_path: Path) -> None:
     file = written(tmp_path, TINY)
     cells = read_study(file).cells()
     assert len({cell.folder for cell in cells}) == len(cells)
@@ -102,32 +102,34 @@ def test_the_folder_names_what_it_is_about_and_changes_with_what_changes_the_num
 @pytest.mark.parametrize(
     ("before", "after", "complaint"),
     [
-        ('title = "Two forms"', 'titel = "Two forms"', "Did you mean title"),
-        ("epochs = 20", "epoch = 20", "Did you mean epochs"),
-        ("seeds = 3", "seeds = [0, 0]", "different whole numbers"),
-        ("seeds = 3", "seeds = true", "seeds = True should be a whole number or a list"),
-        ('graph = "umls"', "graf = 1", "graph is missing"),
-        ('group = "control"', 'group = "controls"', "Did you mean control"),
-        ('b = "tied" }]\n\n[defaults]', 'b = "tie" }]\n\n[defaults]', "Did you mean tied"),
-        ("rank_factor = 0.5", "rank_factor = 0.3", "rank 19.2"),
-        ('settings = "complex", seeds', 'settings = "complx", seeds', "Did you mean complex"),
-        ('name = "half"', 'name = "Complex"', "share a folder"),
-        ('name = "half"', 'name = "complex"', "the same name"),
-        ('name = "half"', 'name = "../half"', "becomes a folder"),
-        ("[published.A]", "[published.C]", "dataset with published numbers"),
-        ("mrr = [{", "mr = [{", "Did you mean mrr"),
-        ("mrr = 0.93", 'mrr = "high"', "should be a number"),
-        ("rank = 64", "rank = 0", "should be a whole number from 1"),
-        ("rank = 64", "batch = 0, rank = 64", r"\[settings.A.complex\]: batch = 0 is too small"),
+        ('title = "Two forms"', 'titel = "Two forms"', "title"),
+        ("epochs = 20", "epoch = 20", "epochs"),
+        ("seeds = 3", "seeds = [0, 0]", r"\[0, 0\]"),
+        ("seeds = 3", "seeds = true", "seeds = True"),
+        ('graph = "umls"', "graf = 1", "graph"),
+        ('group = "control"', 'group = "controls"', "control"),
+        ('b = "tied" }]\n\n[defaults]', 'b = "tie" }]\n\n[defaults]', "tied"),
+        ("rank_factor = 0.5", "rank_factor = 0.3", r"19\.2"),
+        ('settings = "complex", seeds', 'settings = "complx", seeds', "complx"),
+        ('name = "half"', 'name = "Complex"', "complex and Complex"),
+        ('name = "half"', 'name = "complex"', "same name"),
+        ('name = "half"', 'name = "../half"', r"\.\./half"),
+        ("[published.A]", "[published.C]", "C"),
+        ("mrr = [{", "mr = [{", "mr"),
+        ("mrr = 0.93", 'mrr = "high"', "high"),
+        ("rank = 64", "rank = 0", "rank = 0"),
+        ("rank = 64", "batch = 0, rank = 64", r"settings.A.complex.*batch = 0"),
         ("seeds = 3", 'seeds = 3\nweights = "best"', "validate_every"),
-        ("seeds = 3", 'seeds = 3\nweights = "first"', "last or best"),
+        ("seeds = 3", 'seeds = 3\nweights = "first"', "first"),
         ("seeds = 3", "seeds = ", "TOML"),
         ("seeds = 3", "seeds = " + "9" * 5000, "TOML"),
-        ("rank_factor = 0.5", "rank_factor = " + "9" * 400, "rank_factor is too large"),
-        ("[settings.B]", "[settings.B]\ncomplex = 3\n[settings.C]", "should be a table"),
+        ("rank_factor = 0.5", "rank_factor = " + "9" * 400, "rank_factor"),
+        ("[settings.B]", "[settings.B]\ncomplex = 3\n[settings.C]", "complex"),
     ],
 )
-def test_malformed_studies_are_refused_with_a_way_out(tmp_path: Path, before: str, after: str, complaint: str) -> None:
+def test_malformed_studies_raise_with_the_offending_value(
+    tmp_path: Path, before: str, after: str, complaint: str
+) -> None:
     assert before in TINY
     with pytest.raises(UsageError, match=complaint):
         read_study(written(tmp_path, TINY.replace(before, after, 1)))
@@ -136,8 +138,8 @@ def test_malformed_studies_are_refused_with_a_way_out(tmp_path: Path, before: st
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('name = "x"\n[[datasets]]\nname = "A"\n', r"datasets should be tables with names: write \[datasets.NAME\]"),
-        ('name = "x"\n[rows.complex]\nform = "complex"\n', r"rows should be a list of tables: write \[\[rows\]\]"),
+        ('name = "x"\n[[datasets]]\nname = "A"\n', r"\[datasets.NAME\]"),
+        ('name = "x"\n[rows.complex]\nform = "complex"\n', r"\[\[rows\]\]"),
     ],
 )
 def test_lists_and_tables_are_not_confused(tmp_path: Path, text: str, complaint: str) -> None:
@@ -154,7 +156,7 @@ rows = [{ name = "c", form = "complex", symbol = "C", settings = "*" }]
 """
 
 
-def test_a_row_with_all_settings_is_a_row_of_each(tmp_path: Path) -> None:
+def test_settings_star_gives_one_row_per_settings_table(tmp_path: Path) -> None:
     study = read_study(written(tmp_path, GRID))
     assert [(name, row.label, row.settings) for name, row in study.rows.items()] == [
         ("c-slow", "C", "slow"),
@@ -177,14 +179,14 @@ def test_a_row_with_all_settings_is_a_row_of_each(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "complaint"),
     [
-        ("rows = [", 'rows = [{ name = "c-fast", form = "complex", settings = "fast" }, ', "the same name"),
-        ("slow =", '"a/b" =', "becomes a folder"),
-        ('settings = "*"', 'settings = "*", datasets = ["B", "C"]', "none on C: write"),
-        ('settings = "*"', 'settings = "*", rank_factor = 0.3', "rank 2.4"),
-        ("settings.B = { fast = { rank = 4, lr = 0.3 } }", "", "none on B"),
+        ("rows = [", 'rows = [{ name = "c-fast", form = "complex", settings = "fast" }, ', "same name"),
+        ("slow =", '"a/b" =', "a/b"),
+        ('settings = "*"', 'settings = "*", datasets = ["B", "C"]', r"\[settings.\'C\'\]"),
+        ('settings = "*"', 'settings = "*", rank_factor = 0.3', r"2\.4"),
+        ("settings.B = { fast = { rank = 4, lr = 0.3 } }", "", "B"),
     ],
 )
-def test_rows_of_all_settings_are_checked_as_others_are(
+def test_rows_with_all_settings_are_checked_like_others(
     tmp_path: Path, before: str, after: str, complaint: str
 ) -> None:
     assert before in GRID
@@ -192,12 +194,12 @@ def test_rows_of_all_settings_are_checked_as_others_are(
         read_study(written(tmp_path, GRID.replace(before, after, 1)))
 
 
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
+def test_a_missing_file_is_named_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none\.toml"):
         read_study(tmp_path / "none.toml")
 
 
-def test_extends_lays_tables_over_those_of_another_file(tmp_path: Path) -> None:
+def test_extends_overrides_tables_of_another_file(tmp_path: Path) -> None:
     written(tmp_path, TINY)
     over = 'extends = "tiny.toml"\nname = "small"\nseeds_at_most = 1\n[settings.A]\ncomplex = { rank = 2 }\n'
     small = read_study(written(tmp_path, over, name="small.toml"))
@@ -205,7 +207,7 @@ def test_extends_lays_tables_over_those_of_another_file(tmp_path: Path) -> None:
     assert small.settings["A"]["complex"].rank == 2
     assert small.settings["A"]["complex"].recipe.lr == 0.2
     assert small.published == read_study(tmp_path / "tiny.toml").published
-    with pytest.raises(UsageError, match="extends itself"):
+    with pytest.raises(UsageError, match=r"loop\.toml"):
         read_study(written(tmp_path, 'extends = "loop.toml"', name="loop.toml"))
 
 
@@ -218,7 +220,7 @@ def test_extends_lays_tables_over_those_of_another_file(tmp_path: Path) -> None:
         ("ComplEx()", {"layout": "published"}, "ComplEx(layout=published)"),
     ],
 )
-def test_form_and_options_are_one_text_that_parses(form: str, options: dict[str, str], text: str) -> None:
+def test_form_with_options_parses(form: str, options: dict[str, str], text: str) -> None:
     from conjoin.forms.notation import parse
 
     row = Row(name="x", form=form, settings="x", options=options)
@@ -228,7 +230,7 @@ def test_form_and_options_are_one_text_that_parses(form: str, options: dict[str,
 
 
 @pytest.mark.parametrize("name", ["paper", "paper-small", "mobius", "atlas"])
-def test_our_studies_are_sound(name: str) -> None:
+def test_every_study_of_the_repository_is_valid(name: str) -> None:
     from conjoin.studies.worker import check_forms
 
     study = read_study(STUDIES / f"{name}.toml")
@@ -254,7 +256,7 @@ def test_the_paper_has_the_settings_of_the_presets() -> None:
             assert {key: told[key] for key in preset} == preset
 
 
-def test_the_paper_is_complete() -> None:
+def test_the_paper_study_has_every_published_row() -> None:
     study = read_study(STUDIES / "paper.toml")
     assert list(study.datasets) == ["FB15K-237", "WN18RR", "YAGO3-10", "FB15K", "WN18"]
     assert sum(len(lines) for lines in study.published.values()) == 43
@@ -315,7 +317,7 @@ def test_equal_parameters_are_as_equal_as_a_rank_allows(control: str, tied: str,
         assert study.settings[dataset][control] == like
 
 
-def test_the_published_layout_is_what_complex_conj_is_judged_by() -> None:
+def test_published_complex_conj_is_compared_with_the_published_layout() -> None:
     study = read_study(STUDIES / "paper.toml")
     plain, judged = study.rows["complex-conj"], study.rows["complex-conj-published"]
     assert study.published_for("WN18RR", plain) == study.published_for("WN18RR", judged) is not None
@@ -323,7 +325,7 @@ def test_the_published_layout_is_what_complex_conj_is_judged_by() -> None:
     assert study.published_for("WN18RR", study.rows["quate"]) is None
 
 
-def test_stand_ins_are_known_as_such(tmp_path: Path) -> None:
+def test_stand_in_graphs_are_detected(tmp_path: Path) -> None:
     study = read_study(STUDIES / "paper-small.toml")
     assert all(benchmark.stand_in for benchmark in study.datasets.values())
     assert all(len(study.seeds_of(row)) == 2 for row in study.rows.values())
@@ -336,7 +338,7 @@ def test_stand_ins_are_known_as_such(tmp_path: Path) -> None:
     assert read_study(written(tmp_path, known)).datasets["WN18RR"].stand_in
 
 
-def test_the_example_of_the_documentation_is_a_study(tmp_path: Path) -> None:
+def test_the_example_in_the_docstring_is_a_valid_study(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
     example = text.partition("```toml\n")[2].partition("```")[0]
     study = read_study(written(tmp_path, example))

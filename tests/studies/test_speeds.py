@@ -50,13 +50,13 @@ def test_a_list_or_a_table_of_cells_is_read(tmp_path: Path) -> None:
         [{**LINE, "seconds_per_validation": "0.3 s"}],
     ],
 )
-def test_anything_else_is_refused(tmp_path: Path, told: Any) -> None:
+def test_invalid_speed_files_raise(tmp_path: Path, told: Any) -> None:
     write_json(tmp_path / "file.json", told)
     with pytest.raises(ConjoinError, match=r"file\.json"):
         read_speeds(tmp_path / "file.json")
 
 
-def test_a_speed_gives_its_own_cell_exactly_and_its_family_by_arithmetic(tmp_path: Path) -> None:
+def test_a_measured_speed_is_exact_for_its_cell_and_scales_within_its_family(tmp_path: Path) -> None:
     star = RecordedSpeed(dataset="wn18rr", form="5star", rank=500, batch=1000, seconds=0.15, validation=0.3)
     plain = RecordedSpeed(dataset="WN18RR", form="complex", rank=2000, batch=100, seconds=2.0, validation=0.3)
     guess = estimator(PAPER, tmp_path, machine="card", speeds=[star, plain])

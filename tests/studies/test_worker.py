@@ -35,7 +35,7 @@ def did(study: Study, root: Path, means: WorkerOptions | None = None) -> list[Ce
     return list(run_cells(study, study.cells(), root, means=means or WorkerOptions()))
 
 
-def test_every_cell_is_done_once(tmp_path: Path) -> None:
+def test_every_cell_runs_once(tmp_path: Path) -> None:
     study = small_study(tmp_path)
     outcomes = did(study, tmp_path / "out", WorkerOptions(command=lambda cell: f"again {cell.title}"))
     assert [outcome.end for outcome in outcomes] == ["done"] * 4
@@ -52,7 +52,7 @@ def test_every_cell_is_done_once(tmp_path: Path) -> None:
     assert [outcome.end for outcome in did(study, tmp_path / "out")] == ["elsewhere"] * 4
 
 
-def test_what_another_process_ends_between_two_looks_is_not_ours(
+def test_a_run_finished_by_another_process_meanwhile_is_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, root = small_study(tmp_path), tmp_path / "out"
@@ -78,12 +78,12 @@ def test_results_move_with_their_folder(tmp_path: Path) -> None:
     assert count_states(study_status(study, tmp_path / "out"))["missing"] == 4
 
 
-def test_a_failing_run_is_recorded_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_failing_run_is_recorded_and_the_others_run(tmp_path: Path) -> None:
     study, root = small_study(tmp_path, text=WITH_WILD), tmp_path / "out"
     outcomes = {outcome.cell.title: outcome for outcome in did(study, root)}
     wild = outcomes["own wild seed 0"]
     assert wild.end == "failed"
-    assert "not finite" in wild.reason
+    assert wild.reason.startswith("Diverged: ")
     assert sorted(outcome.end for outcome in outcomes.values()) == ["done"] * 4 + ["failed"] * 2
     told = json.loads(failure_file(wild.folder).read_text(encoding="utf-8"))
     assert told["kind"] == "Diverged"
@@ -95,9 +95,7 @@ def test_a_failing_run_is_recorded_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert failure_file(wild.folder).stat().st_mtime_ns > before
 
 
-def test_an_error_that_is_no_fault_of_the_run_is_recorded_and_raised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_error_is_recorded_and_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, root = small_study(tmp_path), tmp_path / "out"
 
     def broken(*_: object, **__: object) -> None:
@@ -113,24 +111,24 @@ def test_an_error_that_is_no_fault_of_the_run_is_recorded_and_raised(
     assert not failure_file(RunFolder(root / study.cells()[0].folder)).exists()
 
 
-def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_results_folder_raises(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file, not a folder", encoding="utf-8")
-    with pytest.raises(RunError, match="cannot be worked in"):
+    with pytest.raises(RunError, match="out"):
         did(small_study(tmp_path), tmp_path / "out")
 
 
-def test_what_is_wrong_with_the_graph_of_a_dataset_is_no_failure_of_its_runs(tmp_path: Path) -> None:
+def test_damaged_graph_json_raises_and_fails_no_run(tmp_path: Path) -> None:
     study, root = small_study(tmp_path), tmp_path / "out"
     file = root / "small" / "own" / "graph.json"
     file.parent.mkdir(parents=True)
     file.write_text('{"graph": "another"}', encoding="utf-8")
-    with pytest.raises(RunError, match=r"graph\.json is damaged: delete it"):
+    with pytest.raises(RunError, match=r"graph\.json"):
         did(study, root)
     file.unlink()
     assert [outcome.end for outcome in did(study, root)] == ["done"] * 4
 
 
-def test_what_another_process_does_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_held_by_another_process_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, root = small_study(tmp_path), tmp_path / "out"
     monkeypatch.setattr(working, "AGAIN_AFTER", 0.05)
     held = RunFolder(root / study.cells()[0].folder)
@@ -142,14 +140,14 @@ def test_what_another_process_does_is_left_to_it(tmp_path: Path, monkeypatch: py
     assert [(outcome.cell, outcome.end) for outcome in outcomes] == [(study.cells()[0], "done")]
 
 
-def test_data_that_are_not_here_stop_only_their_cells(tmp_path: Path) -> None:
+def test_missing_data_stop_only_their_own_cells(tmp_path: Path) -> None:
     text = TEXT.replace("[settings.own]", '[datasets.gone]\ngraph = "gone"\n\n[settings.own]') + (
         "\n[settings.gone]\ncomplex = { rank = 4, epochs = 1 }\n"
     )
     study, root = small_study(tmp_path, text=text), tmp_path / "out"
     outcomes = did(study, root)
     assert [outcome.end for outcome in outcomes] == ["done"] * 4 + ["no data"] * 4
-    assert "does not exist" in outcomes[-1].reason
+    assert "gone" in outcomes[-1].reason
     assert count_states(study_status(study, root)) == {
         "done": 4,
         "running": 0,
@@ -160,27 +158,27 @@ def test_data_that_are_not_here_stop_only_their_cells(tmp_path: Path) -> None:
     }
 
 
-def test_another_graph_of_the_same_name_is_not_mixed_in(tmp_path: Path) -> None:
+def test_a_changed_graph_is_not_mixed_with_old_results(tmp_path: Path) -> None:
     study, root = small_study(tmp_path), tmp_path / "out"
     did(study, root)
     with (tmp_path / "own" / "train.txt").open("a", encoding="utf-8") as stream:
         stream.write("e0\tr0\te19\n")
     shutil.rmtree(root / study.cells()[0].folder)
     first = did(study, root)[0]
-    assert (first.end, "other files" in first.reason) == ("no data", True)
+    assert (first.end, "graph.json" in first.reason) == ("no data", True)
 
 
-def test_a_form_that_cannot_be_stops_before_anything_begins(tmp_path: Path) -> None:
+def test_an_invalid_form_or_rank_raises_before_any_run(tmp_path: Path) -> None:
     study = small_study(tmp_path, text=TEXT.replace('form = "complex-conj"', 'form = "complex-con"'))
-    with pytest.raises(UsageError, match="row tied: unknown form 'complex-con'"):
+    with pytest.raises(UsageError, match="complex-con"):
         did(study, tmp_path / "out")
     odd = small_study(tmp_path, text=TEXT.replace("rank = 4", "rank = 5"))
-    with pytest.raises(UsageError, match="even rank"):
+    with pytest.raises(UsageError, match="5"):
         did(odd, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_asked_to_stop_does_so_with_a_checkpoint_and_loses_nothing(tmp_path: Path) -> None:
+def test_stop_writes_a_checkpoint_and_the_run_resumes(tmp_path: Path) -> None:
     study, root = small_study(tmp_path), tmp_path / "out"
     cells = study.cells()
     seen: list[int] = []
@@ -204,5 +202,5 @@ def test_what_is_asked_to_stop_does_so_with_a_checkpoint_and_loses_nothing(tmp_p
     assert [o.end for o in run_cells(study, cells, root, means=late)] == ["elsewhere"] + ["stopped"] * 3
 
 
-def test_a_probe_tells_a_speed() -> None:
+def test_measured_speed_is_plausible() -> None:
     assert 1e7 < working.measure_speed("cpu") < 1e14

@@ -1,4 +1,4 @@
-"""`conjoin study`: run, plan and report a study."""
+"""`conjoin study`: run, plan, report and archive a study."""
 
 from __future__ import annotations
 
@@ -23,25 +23,29 @@ if TYPE_CHECKING:
 
 
 study_app = typer.Typer(
-    help="Datasets × forms × seeds from one file: run, watch, report.",
+    help="Run many trainings from one file (datasets × forms × seeds) and report them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 StudyArgument = Annotated[
-    Path, typer.Argument(metavar="STUDY", help="A study's TOML file, such as studies/atlas.toml.")
+    Path, typer.Argument(metavar="STUDY", help="The study's TOML file, such as studies/atlas.toml.")
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option(help="A part: dataset=WN18RR,row=5star-conj; keys are dataset, row, form, group; repeat for more."),
+    typer.Option(
+        help="Select runs, as dataset=WN18RR,row=5star-conj. Keys: dataset, row, form, group. May be repeated."
+    ),
 ]
-Seeds = Annotated[str | None, typer.Option(help="Some of the seeds: 0-4 or 0,3,7.")]
+Seeds = Annotated[str | None, typer.Option(help="Select seeds: 0-4 or 0,3,7.")]
 Speeds = Annotated[
-    Path | None, typer.Option(help="Estimate by measured speeds: a JSON file such as conjoin bench train writes.")
+    Path | None, typer.Option(help="Base estimates on a JSON file of measured speeds, as `conjoin bench train` writes.")
 ]
-Root = Annotated[Path | None, typer.Option(help="Results folder.  [default: results beside the study's file]")]
+Root = Annotated[
+    Path | None, typer.Option(help="Results folder.  [default: results, in the folder of the study's file]")
+]
 
 
-@study_app.command("run")
+@study_app.command("run", cls=opt.Verb)
 def run_study(
     study: StudyArgument,
     *,
@@ -49,27 +53,30 @@ def run_study(
     seeds: Seeds = None,
     root: Root = None,
     device: opt.Device = None,
-    max_minutes: Annotated[float | None, typer.Option(help="Stop after so many minutes, with a checkpoint.")] = None,
+    max_minutes: Annotated[float | None, typer.Option(help="Stop after this many minutes, with a checkpoint.")] = None,
     whole_runs: Annotated[
-        bool, typer.Option("--whole-runs", help="With --max-minutes: begin only runs that should end in time.")
+        bool, typer.Option("--whole-runs", help="With --max-minutes: start only runs that are expected to end in time.")
     ] = False,
-    pack: Annotated[Path | None, typer.Option(help="After each run, add its small files to this .tar.gz.")] = None,
+    pack: Annotated[
+        Path | None, typer.Option(help="After each run, add its files (without weights) to this .tar.gz.")
+    ] = None,
     speeds: Speeds = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
     checkpoint_epochs: opt.CheckpointEpochs = 0,
     checkpoint_minutes: opt.CheckpointMinutes = 0.0,
     json: opt.Json = False,
 ) -> None:
-    """Do the runs of a study that are not done yet, cheapest first.
+    """Train and rank the runs of a study that are not done yet, cheapest first.
 
-    Stop it at any moment and start it again; start it several times, on several machines, on one results folder:
-    no run is done twice. Ctrl-C or SIGTERM finish the step, write a checkpoint and exit with 130 or 143.
+    You may stop the command at any time and repeat it. Several processes, also on several machines, may share one
+    results folder; no run is done twice. After Ctrl-C or SIGTERM the command finishes the current step, writes a
+    checkpoint and exits with 130 or 143.
 
     \b
     conjoin study run studies/atlas.toml
     conjoin study run studies/paper.toml --only dataset=WN18RR,form=5star-conj --seeds 0-4 --max-minutes 9
 
-    On a machine that is lent by the minute, take the results along as they come:
+    On a rented machine, collect the results in one file as they come:
 
     \b
     conjoin study run studies/paper.toml --seeds 0 --max-minutes 9 --whole-runs --pack cells.tar.gz
@@ -120,7 +127,7 @@ def run_study(
                 kept.append(outcome.folder)
                 write_pack(kept, place, pack)
         if stop():
-            raise Stopped("the same command goes on")
+            raise Stopped("repeat the command to continue")
     after = study_status(specified, place, cells=cells)
     failed = _failed(before, outcomes, after, retried=retry_failed)
     if json:
@@ -134,7 +141,7 @@ def run_study(
         show(_summary(after))
         for title, reason in failed.items():
             show(f"failed: {title}: {reason}")
-        show(f"Tables: conjoin study report {study}" + (f" --root {root}" if root else ""))
+        show(f"For tables, run: conjoin study report {study}" + (f" --root {root}" if root else ""))
     if failed:
         raise typer.Exit(1)
 
@@ -142,10 +149,9 @@ def run_study(
 def _failed(
     before: Iterable[CellStatus], outcomes: Iterable[CellOutcome], after: Iterable[CellStatus], *, retried: bool
 ) -> dict[str, str]:
-    """Title and reason of the cells that failed and are not done now.
+    """Title and reason of the cells that failed and are still not done.
 
-    A cell whose folder could not be read for a moment has failed too, though it looks as if it had not begun; so has
-    one whose data are here and cannot be read.
+    This includes a cell whose folder could not be read when it was tried, and a cell whose data cannot be read.
     """
     ends = {each.cell.title: each for each in after}
     found = {title: each.reason for title, each in ends.items() if each.state == "failed"}
@@ -155,7 +161,7 @@ def _failed(
     return {title: reason for title, reason in found.items() if ends[title].state != "done"}
 
 
-@study_app.command("status")
+@study_app.command("status", cls=opt.Verb)
 def status(
     study: StudyArgument,
     *,
@@ -165,7 +171,7 @@ def status(
     device: opt.Device = None,
     json: opt.Json = False,
 ) -> None:
-    """What is done, running, missing and failed and why, and how long the rest will take on this machine.
+    """Show which runs are done, running, missing or failed, and how long the rest will take on this machine.
 
     \b
     conjoin study status studies/paper.toml --only dataset=WN18RR
@@ -184,19 +190,21 @@ def status(
         return
     _show_standings(specified, standings, guess)
     for reason in dict.fromkeys(each.reason for each in standings if each.state == "no data"):
-        show(f"data not here: {reason}")
+        show(f"Data missing: {reason}")
     for each in standings:
         if each.state == "failed":
             show(f"failed: {each.cell.title}: {each.reason}")
     if guess is not None:
         unknown = dict.fromkeys(each.cell.dataset for each in left if guess.seconds(each.cell) is None)
         if unknown:
-            show(f"How long runs on {', '.join(unknown)} take is known when the first one has read the graph.")
+            show(f"No estimate for {', '.join(unknown)} yet. The first run there reads the size of the graph.")
         else:
-            show(f"The open {len(left)} runs will take about {duration(guess.total(left))}, by {guess.source}.")
+            show(
+                f"The {len(left)} open runs will take about {duration(guess.total(left))}, estimated from {guess.source}."
+            )
 
 
-@study_app.command("report")
+@study_app.command("report", cls=opt.Verb)
 def report(
     study: StudyArgument,
     *,
@@ -217,18 +225,18 @@ def report(
     specified = read_study(study)
     place = out or Path("reports") / specified.name
     with ProgressDisplay().watching() as watcher:
-        told = write_report(specified, root or specified.root, place, track=watcher.track)
-    for reason in told["left_out"]:
-        say(f"left out: {reason}")
+        content = write_report(specified, root or specified.root, place, track=watcher.track)
+    for reason in content["left_out"]:
+        say(f"Left out: {reason}")
     if json:
-        emit(told)
+        emit(content)
         return
     for file in ("report.md", "report.tex", "report.html", "report.json"):
         show(str(place / file))
 
 
 def _estimator(study: Study, root: Path, device: str | None) -> Estimator:
-    """By finished runs on this kind of machine, or by a short probe of it."""
+    """An estimator from finished runs on this kind of machine, or from a short speed test."""
     from conjoin.runtime.device import choose_device, describe
     from conjoin.studies.estimate import estimator
     from conjoin.studies.worker import measure_speed
@@ -240,14 +248,14 @@ def _estimator(study: Study, root: Path, device: str | None) -> Estimator:
 
 
 def command(study: Path, cell: StudyCell) -> str:
-    """What does just this run again."""
+    """The command that does only this run."""
     part = f"dataset={cell.dataset},row={cell.row.name}"
     return shlex.join(["conjoin", "study", "run", str(study), "--only", part, "--seeds", str(cell.seed)])
 
 
 def _say_absent(standings: Iterable[CellStatus]) -> None:
     for reason in dict.fromkeys(each.reason for each in standings if each.state == "no data"):
-        say(f"data not here: {reason}")
+        say(f"Data missing: {reason}")
 
 
 def _summary(standings: Sequence[CellStatus]) -> str:
@@ -314,7 +322,7 @@ StudyOrFolder = Annotated[
 ]
 
 
-@study_app.command("archive")
+@study_app.command("archive", cls=opt.Verb)
 def archive(
     study: StudyOrFolder,
     *,
@@ -326,8 +334,8 @@ def archive(
 ) -> None:
     """Add finished runs to the study's archive: runs.parquet, ranks.parquet, and questions.parquet one folder above.
 
-    Status, plan, run and report read runs from the archive and from folders alike. The archive restores every run
-    folder byte for byte, except weights.
+    Status, plan, run and report read archived runs as well as folders. `conjoin study restore` writes the run folders
+    byte for byte, except weights.
 
     \b
     conjoin study archive studies/paper.toml --remove
@@ -344,7 +352,7 @@ def archive(
     show(f"{folder}: {written.added} runs added, {written.runs} in the archive" + f", {removed} files removed" * remove)
 
 
-@study_app.command("restore")
+@study_app.command("restore", cls=opt.Verb)
 def restore(
     study: StudyOrFolder,
     *,
@@ -356,9 +364,9 @@ def restore(
     ] = None,
     json: opt.Json = False,
 ) -> None:
-    """Write the run folders of the study's archive again, byte for byte, except weights.
+    """Restore the run folders of the study's archive byte for byte, except weights.
 
-    Folders that exist already must hold the same files.
+    Files in existing folders must equal the archived ones.
 
     \b
     conjoin study restore studies/paper.toml --only dataset=WN18RR --seeds 0 -o restored
@@ -384,7 +392,7 @@ def restore(
 
 
 def _results_folder(study: Path, root: Path | None) -> Path:
-    """The folder of a study's results, which may be named itself."""
+    """The results folder of a study; STUDY may also be that folder."""
     from conjoin.studies.parse import read_study
 
     if study.is_dir():
@@ -393,7 +401,7 @@ def _results_folder(study: Path, root: Path | None) -> Path:
     return (root or specified.root) / specified.name
 
 
-@study_app.command("plan")
+@study_app.command("plan", cls=opt.Verb)
 def plan(
     study: StudyArgument,
     *,
@@ -402,15 +410,15 @@ def plan(
     root: Root = None,
     speeds: Speeds = None,
     machine: Annotated[
-        str | None, typer.Option(help="Estimate for such a machine, as run.json names it: 'NVIDIA H200'.")
+        str | None, typer.Option(help="Estimate for this kind of machine, by its name in run.json: 'NVIDIA H200'.")
     ] = None,
-    commands: Annotated[bool, typer.Option("--commands", help="Only the commands, one per line.")] = False,
+    commands: Annotated[bool, typer.Option("--commands", help="Print only the commands, one per line.")] = False,
     json: opt.Json = False,
 ) -> None:
-    """What is missing, cheapest first, with estimated seconds; with --commands, how to do each run.
+    """List the missing runs, cheapest first, with estimated times; with --commands, the command of each run.
 
-    The estimates rest on finished runs on the machine, or on measured speeds; without either they only tell cheap from
-    dear. Runs whose data are not here are listed too: another machine may have them.
+    Estimates come from finished runs on the machine or from measured speeds. Without either, they only sort the runs by
+    cost. Runs whose data are missing are listed too, because another machine may have the data.
 
     \b
     conjoin study plan studies/paper.toml --seeds 0 --machine 'NVIDIA H200'
@@ -457,8 +465,8 @@ def plan(
     ]
     show_table(
         f"{specified.title or specified.name}: {len(order)} of {len(standings)} runs are missing",
-        ("dataset", "row", "seed", "takes", "sum"),
+        ("dataset", "row", "seed", "time", "total time"),
         rows,
         left=2,
     )
-    show(f"Estimated by {guess.source}. --commands prints the command of each, in this order.")
+    show(f"Estimated from {guess.source}. --commands prints the command of each run in this order.")

@@ -1,4 +1,4 @@
-"""What a person sees while a study runs."""
+"""Progress of a running study: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from conjoin.training.loop import Epoch
 
 EVERY_SECONDS = 30.0
-"""Within a run, lines come no more often than this where there is no terminal."""
+"""Seconds between two lines about one run, if the output is not a terminal."""
 
 
 class StudyProgress:
-    """Bars on a terminal, a line per run elsewhere: the study as a whole, and the run under way."""
+    """Shows the progress of the study and of its current run: bars on a terminal, a line per run elsewhere."""
 
     def __init__(self, study: Study, root: Path, wanted: Sequence[CellStatus], guess: Estimator) -> None:
         self.study, self.root, self.guess = study, root, guess
@@ -40,7 +40,7 @@ class StudyProgress:
             yield self
 
     def begin(self, each: CellStatus) -> RunCallbacks:
-        """A run begins, or goes on."""
+        """Show that a run starts or resumes; return its callbacks."""
         from conjoin.studies.worker import RunCallbacks
 
         self.left[each.cell] = each
@@ -54,7 +54,7 @@ class StudyProgress:
             )
         elif each.epochs:
             say(
-                f"{each.cell.title} goes on from its last checkpoint; it had come to epoch {each.epochs} of"
+                f"{each.cell.title} resumes from its last checkpoint; it had reached epoch {each.epochs} of"
                 f" {each.cell.recipe.epochs}"
             )
         return RunCallbacks(track=watcher.track, epoch=self._epoch)
@@ -64,7 +64,7 @@ class StudyProgress:
             self.watcher.epoch(epoch)
 
     def ended(self, outcome: CellOutcome) -> None:
-        """A run came to an end, here or elsewhere."""
+        """Show that a run ended, in this process or in another."""
         self.left.pop(outcome.cell, None)
         done = self.total - len(self.left)
         rest = self._rest() if self.left else ""
@@ -88,7 +88,7 @@ def _words(outcome: CellOutcome) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time as people say it."""
+    """Seconds as text in a readable unit."""
     if seconds is None:
         return "?"
     if seconds < 90:

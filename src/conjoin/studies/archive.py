@@ -1,13 +1,13 @@
 """The results of a study in three Parquet files, from which every run folder but its weights is restored byte for byte.
 
-    <root>/<study>/runs.parquet     a row per run: settings, environment, result, and its JSON files as they were
+    <root>/<study>/runs.parquet     a row per run: settings, environment, result, and its JSON files unchanged
     <root>/<study>/ranks.parquet    better and tied of every question; a row group per file of ranks
-    <root>/questions.parquet        what was asked, once for all runs and studies of the folder
+    <root>/questions.parquet        the questions, stored once for all runs and studies of the folder
 
-All three are plain Parquet. Files of ranks and questions are kept as the compressed column chunks that their writer
-made (see `conjoin.io.parquet_groups`), because another pyarrow would write other bytes and no checksum in result.json
-would hold. Row groups keep their numbers when runs are added, and `runs.parquet` is replaced last: a process that is
-killed leaves the earlier archive. Does not import torch.
+All three are plain Parquet. Files of ranks and questions are stored as the compressed column chunks that their
+writer made (see `conjoin.io.parquet_groups`), because another pyarrow may write other bytes, and the checksums in
+result.json would not match. Row groups keep their numbers when runs are added, and `runs.parquet` is replaced last, so
+that a killed process leaves the earlier archive. Does not import torch.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ FORMAT = 1
 """Version of the format. Readers refuse a newer one."""
 RUNS, RANKS, QUESTIONS = "runs.parquet", "ranks.parquet", "questions.parquet"
 KEY = b"conjoin"
-"""Where the archive's own record stands among the key-value pairs of a Parquet file."""
+"""Key of the archive's own record in the metadata of a Parquet file."""
 TEXTS = ("run.json", "cell.json", "result.json", "events.jsonl")
-"""Files of a run that have a column each."""
+"""Files of a run that have one column each."""
 SHARED = ("graph.json", "patterns.json")
-"""Files that the runs of a dataset share, beside their rows."""
+"""Files that the runs of a dataset share."""
 LIMITS = {"events.jsonl": file_limits.LARGE_RECORD, "patterns.json": file_limits.LARGE_RECORD}
 NAME = re.compile(r"(?!\.)[^/\\:\x00-\x1f]{1,255}")
 PRESENCE = {"events.jsonl": "epochs"}
-"""The column that says whether a run has a file, where that is not the file's own."""
+"""The column that says whether a run has a file, if it is not the file's own column."""
 DEPTH = 8
 
 RANKS_FILE = re.compile(r"ranks-[\w-]+\.parquet")
 QUESTIONS_FILE = re.compile(r"questions-[\w-]+\.parquet")
 JSON_FILE = re.compile(r"[\w-][\w.-]*\.jsonl?")
 QUERIED = ("path", "dataset", "row", "form", "rank", "seed", "weights", "epochs", "mrr", "hits@1", "hits@3", "hits@10")
-"""Columns to choose runs by; `epochs` counts the lines of events.jsonl. The rest is in run.json and result.json."""
+"""Columns by which runs can be selected; `epochs` counts the lines of events.jsonl."""
 
 
 class Archive:
-    """The runs of one archive. Opening reads settings and results; events and ranks are read when they are asked for.
+    """The runs of one archive. Opening reads settings and results; events and ranks are read when needed.
 
-    A RunError where a file is missing, damaged, too large, or of a newer format.
+    Raises RunError if a file is missing, damaged, too large, or of a newer format.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -84,7 +84,7 @@ class Archive:
         return sorted(found)
 
     def content(self, row: int, name: str) -> bytes:
-        """The bytes of a run's file, as they were; a FileNotFoundError where the run has none of this name."""
+        """The original bytes of a run's file; raises FileNotFoundError if the run has no such file."""
         if name in TEXTS:
             content = self._text(name)[row]
             if content is not None:
@@ -98,17 +98,17 @@ class Archive:
         raise FileNotFoundError(2, "the archive has no such file", f"{self.folder / self.path(row) / name}")
 
     def path(self, row: int) -> str:
-        """The run's folder, seen from the study's."""
+        """The run's folder, relative to the study's folder."""
         return str(self._columns["path"][row])
 
     def sealed_content(self, row: int) -> dict[str, bytes]:
-        """All files of a run. A RunError where one of them is not as it was."""
+        """All files of a run; raises RunError if one of them has changed."""
         try:
             files = {name: self.content(row, name) for name in self.names(row)}
         except OSError as error:
             raise self.damaged(str(error)) from error
         if checksum_of(files) != self._columns["sha256"][row]:
-            raise self.damaged(f"the files of {self.path(row)} do not fit their checksum")
+            raise self.damaged(f"the files of {self.path(row)} do not match their checksum")
         return files
 
     def shared_content(self, place: str) -> dict[str, bytes]:
@@ -117,7 +117,7 @@ class Archive:
         return files | {name: self.question_file.original(key) for name, key in self.questions.get(place, {}).items()}
 
     def asked(self, place: str, name: str, expected: str) -> Mapping[str, Any]:
-        """The columns of a dataset's shared questions; a RunError unless they are those of the checksum."""
+        """The columns of a dataset's shared questions; raises RunError unless their checksum is `expected`."""
         key = self.questions.get(place, {}).get(name)
         if key is None:
             raise self.damaged(f"it has no {name} for {place}")
@@ -174,9 +174,9 @@ class Archive:
         return self._columns[name]
 
     def _check(self) -> None:
-        """Names lead nowhere but into the study's folder, each once."""
+        """Raise ValueError unless all paths are inside the study's folder and no run is there twice."""
         if len(self.rows) != len(self._columns["path"]):
-            raise ValueError("a run is there twice")
+            raise ValueError("a run appears twice")
         for path in (*self.rows, *self.shared, *self.questions):
             if not fits(path):
                 raise ValueError(f"{path!r} is not the path of a run")
@@ -193,7 +193,7 @@ class Archive:
 
 
 class QuestionFile:
-    """Files of shared questions, by the checksum of their bytes."""
+    """Shared questions, addressed by the checksum of their original file."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.groups = path, GroupFile(path)
@@ -205,10 +205,10 @@ class QuestionFile:
             raise RunError(f"{path} is damaged: {error!r}. Restore it from a copy.") from error
 
     def original(self, checksum: str) -> bytes:
-        """The file of this checksum; a RunError where it is not there."""
+        """The original file with this checksum; raises RunError if it is missing or has changed."""
         try:
-            told = self.files[checksum]
-            content = self.groups.original(told["group"], unpacked(told["tail"]))
+            entry = self.files[checksum]
+            content = self.groups.original(entry["group"], unpacked(entry["tail"]))
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise RunError(f"{self.path} lacks the questions {checksum}. Restore it from a copy.") from error
         if hashlib.sha256(content).hexdigest() != checksum:
@@ -218,7 +218,7 @@ class QuestionFile:
 
 @dataclass(frozen=True)
 class ArchivedRun(RunFolder):
-    """A run in an archive, read like a run folder. `path` is where the folder would be."""
+    """A run in an archive, with the interface of a run folder. `path` is the path of the folder if it were restored."""
 
     archive: Archive = field(compare=False, repr=False, kw_only=True)
     row: int = field(compare=False, repr=False, kw_only=True)
@@ -229,7 +229,7 @@ class ArchivedRun(RunFolder):
     def content(self, name: str, limit: int) -> bytes:
         content = self.archive.content(self.row, name)
         if len(content) > limit:
-            raise OSError(27, f"it has more than the {limit:,} bytes that such a file may have", str(self.path / name))
+            raise OSError(27, f"file larger than the {limit:,} bytes allowed", str(self.path / name))
         return content
 
     def checksum(self, name: str) -> str:
@@ -251,7 +251,7 @@ class ArchivedRun(RunFolder):
 
 
 def fits(path: str) -> bool:
-    """Can a path, seen from the study's folder, stand in an archive?"""
+    """Whether an archive can store this path, which is relative to the study's folder."""
     parts = path.split("/")
     return len(parts) <= DEPTH and all(NAME.fullmatch(part) for part in parts)
 
@@ -262,10 +262,10 @@ def checksum_of(files: Mapping[str, bytes]) -> str:
 
 
 def check_format(record: Any, file: Path) -> None:
-    """A RunError where a file is of a newer format, a ValueError where it has no format."""
+    """Raise RunError if a file has a newer format, and ValueError if it has none."""
     version = record.get("format") if isinstance(record, dict) else None
     if type(version) is not int or version < 1:
-        raise ValueError("it is not a file of an archive")
+        raise ValueError("the file is not part of an archive")
     if version > FORMAT:
         raise RunError(
             f"{file} has version {version} of the archive's format; this Conjoin reads up to {FORMAT}. Update Conjoin."
@@ -273,26 +273,26 @@ def check_format(record: Any, file: Path) -> None:
 
 
 def limited(content: bytes) -> bytes:
-    """Bytes of a Parquet file whose pages are small enough to be unpacked; a RunError otherwise."""
+    """Return the bytes of a Parquet file; raise RunError if one of its pages is too large to be unpacked."""
     if (page := largest_page(io.BytesIO(content), range(len(content)))) > file_limits.PAGE:
         raise RunError(f"A page of archived ranks unpacks to {page:,} bytes; {file_limits.PAGE:,} are allowed.")
     return content
 
 
 def packed(tail: bytes) -> str:
-    """Bytes as text for JSON."""
+    """Bytes as compressed text for JSON."""
     return base64.b64encode(zlib.compress(tail, 9)).decode()
 
 
 def unpacked(text: str) -> bytes:
-    """The inverse of `packed`; a ValueError where the bytes are too many."""
+    """The inverse of `packed`; raises ValueError if the bytes are too many or not compressed text."""
     unpacker = zlib.decompressobj()
     try:
         content = unpacker.decompress(base64.b64decode(text, validate=True), file_limits.RECORD)
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if not unpacker.eof:
-        raise ValueError(f"it has more than {file_limits.RECORD:,} bytes")
+        raise ValueError(f"more than {file_limits.RECORD:,} bytes")
     return content
 
 
@@ -300,7 +300,7 @@ _opened: dict[Path, tuple[tuple[int, ...], Archive]] = {}
 
 
 def open_archive(folder: Path) -> Archive | None:
-    """The archive of a study's folder; None where there is none. It is read again when its file has changed."""
+    """The archive in a study's folder; None if there is none. It is read again when its file has changed."""
     try:
         found = (folder / RUNS).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -316,7 +316,7 @@ def open_archive(folder: Path) -> Archive | None:
 def run_folder(root: Path, place: Path) -> RunFolder:
     """The run at `place` (study/dataset/row/seed…) under the results root: its folder, or the archive's run.
 
-    A finished folder counts more than the archive, and the archive more than a folder that is not finished.
+    A finished folder has priority over the archive, and the archive over an unfinished folder.
     """
     folder = RunFolder(root / place)
     if folder.finished or (archive := open_archive(root / place.parts[0])) is None:
@@ -326,7 +326,7 @@ def run_folder(root: Path, place: Path) -> RunFolder:
 
 
 def shared_file(file: Path) -> bytes | None:
-    """graph.json or patterns.json of a dataset (root/study/dataset/name), from its folder or the archive; else None."""
+    """graph.json or patterns.json (root/study/dataset/name), from its folder or the archive; None if in neither."""
     try:
         return read_limited(file, LIMITS.get(file.name, file_limits.RECORD))
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Writing archives of studies, and restoring run folders from them. `conjoin.studies.archive` has the format.
+"""Writes archives of studies and restores run folders. `conjoin.studies.archive` describes the format.
 
 Does not import torch.
 """
@@ -46,9 +46,9 @@ from conjoin.studies.archive import (
 )
 
 LEVEL = 19
-"""Of zstd."""
+"""Compression level of zstd."""
 PAGE_BYTES = 32 << 20
-"""Texts are compressed in pages of this size: the runs of a study say much the same."""
+"""Texts are compressed in large pages, because the runs of a study have much text in common."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ def loose_runs(folder: Path) -> list[RunFolder]:
 
 
 def write_archive(folder: Path, *, track: Track = silent) -> ArchiveReport:
-    """Add the finished run folders below `folder` (root/study) to its archive, and leave the folders as they are.
+    """Add the finished run folders below `folder` (root/study) to its archive. Folders and archived runs stay.
 
-    A RunError where a folder is damaged, or differs from what the archive has in its place. Runs of the archive stay.
+    Raises RunError if a folder is damaged, or differs from the archived run of the same path.
     """
     make_folder(folder)
     with taken(folder.parent / ".lock", wait=True):
@@ -89,14 +89,14 @@ def write_archive(folder: Path, *, track: Track = silent) -> ArchiveReport:
         assert written is not None
         for path, files in added.items():
             if written.sealed_content(written.rows[path]) != files:
-                raise written.damaged(f"{path} was not kept as it is")
+                raise written.damaged(f"the files of {path} changed while they were archived")
         return ArchiveReport(folder=folder, added=len(added), before=before)
 
 
 def remove_archived(folder: Path) -> int:
-    """Delete the files below a study's folder that its archive restores byte for byte; the number of files.
+    """Delete the files below a study's folder that its archive restores byte for byte; return their number.
 
-    Weights, checkpoints and runs that are not archived stay, and so do questions that they need.
+    Weights, checkpoints, runs that are not archived and the questions of such runs stay.
     """
     archive = open_archive(folder)
     if archive is None:
@@ -123,10 +123,10 @@ def remove_archived(folder: Path) -> int:
 
 
 def restore_runs(folder: Path, out: Path, *, chosen: Collection[str] | None = None, track: Track = silent) -> int:
-    """Write run folders of the archive in `folder` below `out`, all or those of the `chosen` paths; how many.
+    """Write run folders of the archive in `folder` below `out`, all or only the `chosen` paths; return their number.
 
-    Everything is checked before anything is written. A folder that is there already must not hold other bytes under
-    these names; files that it lacks are added, result.json last. A new folder appears whole.
+    All checks happen before the first write. Files in an existing folder must equal the archived ones; missing files
+    are added, result.json last. A new folder is created atomically.
     """
     archive = open_archive(folder)
     if archive is None:
@@ -163,7 +163,7 @@ def _gathered(
     for run in track(runs, "reading", len(runs)):
         path = run.path.relative_to(folder).as_posix()
         if not fits(path):
-            raise RunError(f"{run.path} has a name that an archive cannot keep. Rename the folder.")
+            raise RunError(f"An archive cannot store the path {run.path}. Rename the folder.")
         files = _files(run)
         if old is None or path not in old.rows:
             added[path] = files
@@ -194,11 +194,13 @@ def _take_shared(
         found = [file for file in sorted(place.glob("questions-*.parquet")) if QUESTIONS_FILE.fullmatch(file.name)]
         questions[key] = {file.name: read_limited(file, file_limits.PACKED_PARQUET) for file in found}
     except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"the files beside the runs in {place} cannot be read: {error}") from error
+        raise RunError(
+            f"The shared files in {place} cannot be read: {error}. Check the folder's permissions."
+        ) from error
 
 
 def _files(run: RunFolder) -> dict[str, bytes]:
-    """The files of a run that an archive keeps; a RunError where one is not as result.json has it."""
+    """The files of a run that an archive stores; raises RunError if one does not match result.json."""
     result = run.result
     _ = run.run
     files = {}
@@ -223,7 +225,7 @@ def _write(
     shared: Mapping[str, Mapping[str, str]],
     questions: Mapping[str, Mapping[str, bytes]],
 ) -> None:
-    """The three files; the one that names the others comes last."""
+    """Write the three files; runs.parquet last, because it refers to the others."""
     import pyarrow as pa
 
     asked = _write_questions(folder.parent / QUESTIONS, old, questions)
@@ -247,7 +249,7 @@ def _write(
 def _write_questions(
     file: Path, old: Archive | None, questions: Mapping[str, Mapping[str, bytes]]
 ) -> dict[str, dict[str, str]]:
-    """Add what is not there yet; which file of which dataset has which checksum, those of the old archive included."""
+    """Add new questions to the file; return the checksum of each file of questions, by dataset and name."""
     before = QuestionFile(file) if file.exists() else None
     writer = GroupWriter(before.groups if before else None)
     files = dict(before.files) if before else {}
@@ -292,7 +294,7 @@ def _schema() -> Any:
 
 
 def _row(path: str, files: Mapping[str, bytes], writer: GroupWriter) -> dict[str, Any]:
-    """A run as a row of runs.parquet. The files were checked before."""
+    """A run as a row of runs.parquet. Its files must be checked already."""
     run, result = (json.loads(files[name]) for name in ("run.json", "result.json"))
     cell = json.loads(files["cell.json"]) if "cell.json" in files else {}
     test = result.get("test") or {}
@@ -305,7 +307,7 @@ def _row(path: str, files: Mapping[str, bytes], writer: GroupWriter) -> dict[str
                 raise ValueError("not ranks")
             group, tail = writer.add(content)
             groups.append({"name": name, "group": group, "tail": tail})
-        except ValueError:  # other columns, or another layout: such files are rare and kept whole
+        except ValueError:  # files with other columns or another layout are rare and stored whole
             other.append({"name": name, "content": content})
     settings = run["run"]
     return {
@@ -345,7 +347,7 @@ def _sealed_table(table: Any) -> bytes:
 
 
 def _absent_files(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    """The files that are not in a folder; a RunError where one has other bytes."""
+    """Names of the files that a folder lacks; raises RunError if a file has other bytes."""
     missing = []
     for name, content in files.items():
         file = folder / name
@@ -364,7 +366,7 @@ def _same(file: Path, content: bytes) -> bool:
 
 
 def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """A folder with these files, whole or not at all; files that an existing folder lacks, result.json last."""
+    """Create a folder with these files atomically, or add the missing ones to an existing folder, result.json last."""
     if folder.exists():
         for name in sorted(_absent_files(folder, files), key="result.json".__eq__):
             with replacing(folder / name) as part:
@@ -397,7 +399,7 @@ def _remove_same(file: Path, content: bytes) -> int:
 
 
 def _remove_empty(folder: Path, top: Path) -> None:
-    """Remove a folder and those above it up to `top`, as far as they are empty."""
+    """Remove a folder and its parents below `top`, as far as they are empty."""
     with suppress(OSError):
         while folder != top:
             folder.rmdir()

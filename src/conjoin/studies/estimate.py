@@ -1,6 +1,6 @@
-"""How long runs will take: from measured speeds, from finished runs on the same kind of machine, else from arithmetic.
+"""Estimates the duration of runs from measured speeds, from finished runs on such a machine, or from operation counts.
 
-Nothing here imports torch.
+Does not import torch.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from conjoin.studies.speeds import RecordedSpeed, family_of
 from conjoin.studies.status import CellStatus, cell_status, graph_facts
 
 TYPICAL_SPEED = 5e10
-"""Operations per second where nothing was measured: good enough to tell cheap from dear."""
+"""Operations per second where nothing was measured: good enough to sort runs by cost."""
 STEP_SECONDS = 1e-3
-"""What a step costs on the smallest graph, whatever the arithmetic."""
+"""Least duration of a training step, even on the smallest graph."""
 SWEEP = 200
-"""The optimiser's passes over one number of the table cost about as much as so many operations."""
+"""Operations that cost as much as the optimiser's passes over one number of the table."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimator:
-    """Seconds per cell. `factors` correct the arithmetic by what runs have really taken; `source` tells from where.
+    """Estimates seconds per cell.
 
-    `validation` has the measured seconds of ranking a dataset's validation questions once, where they are known.
+    `factors` are measured durations divided by computed ones; `source` says in words which measurements they come from.
+    `validation` holds the measured seconds of one ranking of a dataset's validation questions, where known.
     """
 
     sizes: Mapping[str, Counts]
@@ -40,7 +41,7 @@ class Estimator:
     validation: Mapping[str, float] = field(default_factory=dict)
 
     def seconds(self, cell: StudyCell, *, done: int = 0) -> float | None:
-        """From `done` epochs to the end, ranking included; None where the graph's size is not known."""
+        """Seconds from epoch `done` to the end, including rankings; None if the graph's size is unknown."""
         size = self.sizes.get(cell.dataset)
         if size is None:
             return None
@@ -54,24 +55,25 @@ class Estimator:
         return factor * left * epoch_seconds(cell, size, self.speed) + rankings * once
 
     def total(self, standings: Iterable[CellStatus]) -> float | None:
-        """Seconds of all of them together, one after the other; None where one of them cannot be estimated."""
+        """Total seconds of all cells, one after the other; None if one of them cannot be estimated."""
         return total_estimate([self.seconds(each.cell, done=each.epochs) for each in standings])
 
     def cheapest_first(self, standings: Iterable[CellStatus]) -> list[StudyCell]:
-        """The order of work; runs of unknown cost come last."""
+        """The cells by estimated seconds; cells without an estimate come last."""
         costs = {each.cell: self.seconds(each.cell, done=each.epochs) for each in standings}
         return sorted(costs, key=lambda cell: (costs[cell] is None, costs[cell] or 0.0))
 
 
 def total_estimate(costs: Sequence[float | None]) -> float | None:
-    """The sum, unless a part of it is unknown."""
+    """The sum of the costs; None if one of them is None."""
     return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
 def epoch_seconds(cell: StudyCell, size: Counts, speed: float) -> float:
-    """One epoch by arithmetic: three products with the table, the optimiser's sweep of it, and a constant per step.
+    """Seconds of one epoch by operation counts: three products with the entity table, the optimiser's passes over it,
+    and a constant per step.
 
-    With a sampled softmax both touch only the rows that were drawn or looked up.
+    With a sampled softmax only the sampled rows and the rows of the batch count.
     """
     return _epoch(size, speed, rank=cell.rank, batch=cell.recipe.batch, negatives=cell.recipe.negatives)
 
@@ -87,7 +89,7 @@ def _epoch(size: Counts, speed: float, *, rank: int, batch: int, negatives: int 
 
 
 def _keys(cell: StudyCell) -> tuple[tuple[str, ...], ...]:
-    """What a cell's factor may be known of, the nearest first."""
+    """Keys of `factors` that apply to a cell, the most specific first."""
     row, dataset = cell.row, cell.dataset
     return (dataset, row.name, row.settings), (dataset, row.form), (dataset, "of", family_of(row.form)), (dataset,), ()
 
@@ -95,10 +97,10 @@ def _keys(cell: StudyCell) -> tuple[tuple[str, ...], ...]:
 def estimator(
     study: Study, root: Path, *, machine: str, speed: float | None = None, speeds: Sequence[RecordedSpeed] = ()
 ) -> Estimator:
-    """An estimator for a kind of machine, as run.json names it: x86_64, NVIDIA H200.
+    """An estimator for a kind of machine, by its name in run.json, such as x86_64 or NVIDIA H200.
 
-    Measured `speeds` of a dataset count more than finished runs on it, which may be older than the program. `speed`
-    (operations per second, from a probe) counts where no run of the study was finished on such a machine.
+    Measured `speeds` of a dataset replace its finished runs, which may come from an older version. `speed` (operations
+    per second, from a short measurement) is used if no run of the study was finished on such a machine.
     """
     sizes = {name: size for name in study.datasets if (size := _size(study, name, root))}
     ratios: dict[tuple[str, ...], list[float]] = {}
@@ -121,18 +123,18 @@ def estimator(
         for key in _keys(cell):
             ratios.setdefault(key, []).append(ratio)
     if ratios:
-        told = [f"{len(given)} measured speed{'s' if len(given) > 1 else ''}"] if given else []
-        told += [f"{runs} finished run{'s' if runs > 1 else ''} on {machine}"] if runs else []
+        sources = [f"{len(given)} measured speed{'s' if len(given) > 1 else ''}"] if given else []
+        sources += [f"{runs} finished run{'s' if runs > 1 else ''} on {machine}"] if runs else []
         return Estimator(
             sizes=sizes,
             machine=machine,
             speed=TYPICAL_SPEED,
             factors={key: statistics.median(values) for key, values in ratios.items()},
-            source=" and ".join(told),
+            source=" and ".join(sources),
             speeds=tuple(speeds),
             validation={name: each.validation for name, each in given if each.validation is not None},
         )
-    source = f"a short probe of this {machine}, rough" if speed else "the arithmetic alone, very rough"
+    source = f"a short speed test of this {machine} (rough)" if speed else "operation counts alone (very rough)"
     return Estimator(sizes=sizes, machine=machine, speed=speed or TYPICAL_SPEED, factors={}, source=source)
 
 
@@ -145,12 +147,12 @@ def _size(study: Study, name: str, root: Path) -> Counts | None:
 
 
 def _measured(each: CellStatus, machine: str) -> float | None:
-    """Seconds per epoch of a finished run that was on such a machine, and on no other."""
+    """Seconds per epoch of a finished run, if it ran on such a machine only."""
     if each.state != "done":
         return None
     try:
-        told = each.folder.settings
-        machines = {environment["name"] for environment in (told["environment"], *told.get("earlier", []))}
+        settings = each.folder.settings
+        machines = {environment["name"] for environment in (settings["environment"], *settings.get("earlier", []))}
         seconds = each.folder.result["seconds_per_epoch"]
         return seconds if machines == {machine} and seconds else None
     except (RunError, KeyError, TypeError, AttributeError):

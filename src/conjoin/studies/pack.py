@@ -1,4 +1,4 @@
-"""The small files of finished runs in one archive, to be copied off a machine that is lent by the minute. No torch."""
+"""Packs the small files of finished runs into one .tar.gz, to copy them off a rented machine. Does not import torch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from conjoin.runtime.atomic_files import open_regular, replacing
 
 KEPT = ("cell.json", "run.json", "events.jsonl", "result.json", "ranks-*.parquet")
 BESIDE = ("graph.json", "questions-*.parquet")
-"""What the runs of a dataset share, two folders above each."""
+"""Files that the runs of a dataset share, two folders above each run."""
 
 
 def write_archive(folders: Iterable[RunFolder], root: Path, file: Path) -> None:
-    """Write the archive anew, whole or not at all. `tar -xzf FILE -C studies/results` puts the runs in their places."""
+    """Write the archive atomically. `tar -xzf FILE -C studies/results` restores the run folders."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with replacing(file) as aside, tarfile.open(aside, "w:gz", compresslevel=1) as archive:
         for path in _files(folders):
@@ -25,14 +25,14 @@ def write_archive(folders: Iterable[RunFolder], root: Path, file: Path) -> None:
 
 
 def archived_files(root: Path, file: Path) -> list[RunFolder]:
-    """The runs of an archive that is there already, as they lie under the root: a command that goes on keeps them."""
+    """The finished runs under the root that an existing archive names; a repeated command keeps them in it."""
     if not file.exists():
         return []
     try:
         with open_regular(file) as stream, tarfile.open(fileobj=stream) as archive:
             names = [Path(name) for name in archive.getnames()]
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise RunError(f"{file} is no archive of runs ({error}): name another file") from error
+        raise RunError(f"{file} is not an archive of runs: {error}. Name another file.") from error
     found = [RunFolder(root / name.parent) for name in names if name.name == "result.json"]
     return [folder for folder in found if folder.finished]
 
@@ -48,7 +48,7 @@ def _files(folders: Iterable[RunFolder]) -> Iterator[Path]:
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """No user's name goes along."""
+    """Remove the user's name and ids."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member

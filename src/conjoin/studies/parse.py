@@ -1,4 +1,4 @@
-"""How a study is read from TOML: every table checked, every name that refers to another resolved."""
+"""Reads a study from TOML: checks every table and every name that refers to another table."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from conjoin.training.terms import check_term_names
 COUNTS = ("train", "valid", "test", "entities", "relations", "examples")
 MOST_SEEDS = 10_000
 MOST_RUNS = 100_000
-"""Runs of a study: rows times datasets times seeds of a small file can be billions, and each is held in memory."""
+"""Most runs of a study. Each run is held in memory, and a small file can ask for billions of them."""
 EVERY = "*"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
 
 def read_study(path: AnyPath) -> Study:
-    """The study of a file. Forms are not parsed here, for that needs torch: `study run` does it before it starts."""
+    """Read a study's TOML file. Forms are not parsed here, because that needs torch; `study run` parses them first."""
     file = Path(path)
     table = TomlTable(read_toml(file), str(file))
     defaults = table.take("defaults", dict, {})
@@ -75,7 +75,7 @@ def read_study(path: AnyPath) -> Study:
     )
     table.end()
     if len(rows) < len(listed):
-        raise UsageError(f"{file}: two rows have the same name; a row's name is its own")
+        raise UsageError(f"{file}: two rows have the same name. Give each row its own name.")
     _check(study)
     return study
 
@@ -83,7 +83,8 @@ def read_study(path: AnyPath) -> Study:
 def _name(table: TomlTable, name: str) -> str:
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{table.where}: the name {name!r} becomes a folder: use letters, digits, '-', '_' and '.', at most 60"
+            f"{table.where}: the name {name!r} cannot be used as a folder name."
+            " Use at most 61 letters, digits, '-', '_' and '.', starting with a letter or digit."
         )
     return name
 
@@ -91,18 +92,20 @@ def _name(table: TomlTable, name: str) -> str:
 def _seeds(table: TomlTable, key: str, *, default: int) -> tuple[int, ...]:
     value = table.take(key, (int, list), default)
     if isinstance(value, int) and value > MOST_SEEDS:
-        raise table.wrong(key, f"= {value} are too many: a study has at most {MOST_SEEDS:,} seeds")
+        raise table.wrong(key, f"= {value} is too large: a study has at most {MOST_SEEDS:,} seeds")
     if isinstance(value, int):
         return _first(max(0, value))
     seeds = value
     if any(type(seed) is not int or seed < 0 for seed in seeds) or len(set(seeds)) < len(seeds):
-        raise table.wrong(key, f"= {value!r} should be how many, or a list of different whole numbers from 0")
+        raise table.wrong(
+            key, f"= {value!r} should be the number of seeds, or a list of different whole numbers from 0"
+        )
     return tuple(seeds)
 
 
 @cache
 def _first(count: int) -> tuple[int, ...]:
-    """So many seeds from 0, held once however many rows have them."""
+    """The seeds 0 to count − 1. Cached, so that rows share one tuple."""
     return tuple(range(count))
 
 
@@ -110,7 +113,9 @@ def _benchmark(name: str, table: TomlTable, *, printed: bool) -> Benchmark:
     counts = table.take("published_counts", dict, {})
     for key, count in counts.items():
         if key not in COUNTS or type(count) is not int:
-            raise table.wrong("published_counts", f"has {key} = {count!r}; it holds the numbers {', '.join(COUNTS)}")
+            raise table.wrong(
+                "published_counts", f"has {key} = {count!r}; allowed are whole numbers for {', '.join(COUNTS)}"
+            )
     benchmark = Benchmark(
         name=_name(table, name),
         graph=table.take("graph", str),
@@ -151,14 +156,14 @@ def _row(table: TomlTable) -> Row:
 def _rows(
     table: TomlTable, settings: Mapping[str, Mapping[str, TrainingSettings]], datasets: tuple[str, ...]
 ) -> tuple[Row, ...]:
-    """A line of `rows`; with settings = "*" a row for every settings table, on the datasets that have it."""
+    """The rows of one entry of `rows`: one, or with settings = "*" one for every settings table of its datasets."""
     row = _row(table)
     if row.settings != EVERY:
         return (row,)
     homes: dict[str, list[str]] = {}
     for dataset in row.datasets or datasets:
         if not settings.get(dataset):
-            raise table.wrong("settings", f'= "*", and there are none on {dataset}: write [settings.{dataset!r}]')
+            raise table.wrong("settings", f'= "*" finds no settings for {dataset}: write [settings.{dataset!r}]')
         for name in settings[dataset]:
             homes.setdefault(name, []).append(dataset)
     return tuple(
@@ -231,15 +236,17 @@ def _comparison(table: TomlTable, datasets: tuple[str, ...]) -> Comparison:
 
 
 def _check(study: Study) -> None:
-    """What refers to something else refers to something that is there."""
+    """Raise UsageError where a name refers to a row, dataset or table that does not exist."""
     file = study.file
     if study.weights not in ("last", "best"):
         raise UsageError(f"{file}: weights = {study.weights!r} should be last or best")
     if not study.rows or not study.datasets:
-        raise UsageError(f"{file}: a study needs rows and datasets; `rows` and `[datasets.NAME]` give them")
+        raise UsageError(f"{file}: a study needs at least one row and one dataset. Add `rows` and `[datasets.NAME]`.")
     runs = sum(len(study.datasets_of(row)) * len(study.seeds_of(row)) for row in study.rows.values())
     if runs > MOST_RUNS:
-        raise UsageError(f"{file}: {runs:,} runs are too many: a study has at most {MOST_RUNS:,}")
+        raise UsageError(
+            f"{file}: the study has {runs:,} runs; {MOST_RUNS:,} are allowed. Remove rows, datasets or seeds."
+        )
     _unlike_folders(file, study.datasets)
     _unlike_folders(file, study.rows)
     for row in study.rows.values():
@@ -247,7 +254,10 @@ def _check(study: Study) -> None:
             _is_one(f"dataset of the row {row.name}", dataset, study.datasets, file)
             _trainable(study, row, dataset)
         if row.reproduces and not any(row.reproduces in lines for lines in study.published.values()):
-            raise UsageError(f"{file}: the row {row.name} reproduces {row.reproduces}, which has no published numbers")
+            raise UsageError(
+                f"{file}: the row {row.name} reproduces {row.reproduces}, which has no published numbers."
+                f" Add them under [published], or correct `reproduces`."
+            )
     for comparison in study.comparisons:
         _is_one("row of a comparison", comparison.a, study.rows, file)
         _is_one("row of a comparison", comparison.b, study.rows, file)
@@ -263,15 +273,23 @@ def _check(study: Study) -> None:
 def _trainable(study: Study, row: Row, dataset: str) -> None:
     tables = study.settings.get(dataset, {})
     if row.settings not in tables:
-        way_out = f"Write [settings.{dataset!r}] {row.settings} = {{ … }}, or name the row's table by `settings`."
+        way_out = (
+            f"Write [settings.{dataset!r}] {row.settings} = {{ … }}, or set the row's `settings` to an existing table."
+        )
         raise unknown(
             f"settings of the row {row.name} on {dataset} in {study.file}", row.settings, tables, way_out=way_out
         )
     rank = tables[row.settings].rank * row.rank_factor
     if rank < 1 or rank != round(rank):
-        raise UsageError(f"{study.file}: the row {row.name} has rank {rank:g} on {dataset}: change rank or rank_factor")
+        raise UsageError(
+            f"{study.file}: the row {row.name} has rank {rank:g} on {dataset}, which is not a whole number from 1."
+            " Change rank or rank_factor."
+        )
     if study.weights == "best" and not tables[row.settings].recipe.validate_every:
-        raise UsageError(f"{study.file}: weights = best needs validate_every in [defaults] or in every settings table")
+        raise UsageError(
+            f"{study.file}: weights = 'best' needs validation."
+            " Set validate_every in [defaults] or in every settings table."
+        )
 
 
 def _unlike_folders(file: Path, names: Iterable[str]) -> None:
@@ -279,10 +297,12 @@ def _unlike_folders(file: Path, names: Iterable[str]) -> None:
     for name in names:
         other = seen.setdefault(name.casefold(), name)
         if other != name:
-            raise UsageError(f"{file}: {other} and {name} would share a folder where case does not count: rename one")
+            raise UsageError(
+                f"{file}: the names {other} and {name} differ only in case and may share a folder. Rename one."
+            )
 
 
 def _is_one(kind: str, name: str, known: Iterable[str], file: Path) -> None:
     known = list(known)
     if name not in known:
-        raise unknown(f"{kind} in {file}", name, known, way_out=f"There are {', '.join(known)}.")
+        raise unknown(f"{kind} in {file}", name, known, way_out=f"Known are {', '.join(known)}.")

@@ -1,6 +1,7 @@
-"""Which relations of a study's datasets show which pattern, kept beside the results so that reports need no data.
+"""The relations that show each pattern, per dataset of a study, stored with the results so that reports need no data.
 
-patterns.json beside graph.json: the graph's checksum, the thresholds, and the relations (ids) of each pattern.
+patterns.json, in the folder of graph.json, holds the graph's checksum, the thresholds, and the relation ids of each
+pattern.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PARTS = {"graph", "checksum", "thresholds", "relations", "pairs", "rules"}
 
 @dataclass(frozen=True, eq=False)
 class PatternGroups:
-    """Relations by pattern and by cardinality, and how many relations and pairs there are of each."""
+    """Relation ids by pattern and by cardinality, the number of entity pairs of each, and the number of rules."""
 
     relations: Mapping[str, Ids]
     pairs: Mapping[str, int]
@@ -40,10 +41,10 @@ def patterns_file(study: Study, name: str, root: Path) -> Path:
 
 
 def pattern_groups(study: Study, name: str, root: Path) -> PatternGroups | None:
-    """What is kept for a dataset; found and kept where it is not yet but the data are here; None where neither."""
+    """The groups in patterns.json. If they are missing, compute and store them; None if the data are missing too."""
     facts, file = graph_facts(study, name, root), patterns_file(study, name, root)
-    if (content := shared_file(file)) is not None:
-        kept = _kept(content, file)
+    if (stored := shared_file(file)) is not None:
+        kept = _kept(stored, file)
         if kept.get("thresholds") == asdict(USUAL) and (not facts or kept.get("checksum") == facts["checksum"]):
             return _groups(kept, file)
     if lacking(study, name):
@@ -51,11 +52,11 @@ def pattern_groups(study: Study, name: str, root: Path) -> PatternGroups | None:
     graph = load(study.source(name), fetch=False)
     if facts and graph.checksum != facts["checksum"]:
         return None
-    told = summary(graph, find_patterns(graph))
-    with suppress(OSError):  # results that can only be read are reported all the same
+    content = summary(graph, find_patterns(graph))
+    with suppress(OSError):  # a report of read-only results must not fail
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_sealed(file, told)
-    return _groups(told, file)
+        write_sealed(file, content)
+    return _groups(content, file)
 
 
 def _kept(content: bytes, file: Path) -> dict[str, Any]:
@@ -65,7 +66,7 @@ def _kept(content: bytes, file: Path) -> dict[str, Any]:
     try:
         return sealed_record(content, file)
     except RunError as error:
-        raise RunError(f"{file} is damaged: delete it, the next report writes it") from error
+        raise RunError(f"{file} is damaged. Delete it; the next report writes it again.") from error
 
 
 def summary(graph: Graph, portrait: PatternReport) -> dict[str, Any]:
@@ -86,15 +87,15 @@ def summary(graph: Graph, portrait: PatternReport) -> dict[str, Any]:
     }
 
 
-def _groups(told: Mapping[str, Any], file: Path) -> PatternGroups:
+def _groups(content: Mapping[str, Any], file: Path) -> PatternGroups:
     try:
         names = (*PATTERNS, NONE, *CARDINALITIES)
-        relations = {name: np.array(told["relations"][name], dtype=np.int64) for name in names}
-        counts = [*told["pairs"].values(), *told["rules"].values()]
+        relations = {name: np.array(content["relations"][name], dtype=np.int64) for name in names}
+        counts = [*content["pairs"].values(), *content["rules"].values()]
         if any(ids.ndim != 1 for ids in relations.values()) or any(type(count) is not int for count in counts):
-            raise ValueError("lists of relations and counts are wanted")
-        return PatternGroups(relations, dict(told["pairs"]), dict(told["rules"]))
+            raise ValueError("relations must be lists of ids, and pairs and rules whole numbers")
+        return PatternGroups(relations, dict(content["pairs"]), dict(content["rules"]))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise RunError(
-            f"{file} cannot be read as patterns ({error!r}): delete it, the next report writes it"
+            f"{file} does not hold patterns: {error!r}. Delete it; the next report writes it again."
         ) from error

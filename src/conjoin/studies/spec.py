@@ -1,7 +1,7 @@
-"""A study: datasets × rows × seeds, what each is trained with, what to compare, and the published numbers beside.
+"""A study: datasets × rows × seeds, the settings of each, the comparisons, and the published numbers.
 
-A study is a TOML file. Nothing here imports torch or looks at data: the same object is read by `study run`, which
-does the work, and by `study report`, which reads the folders that were left.
+A study is a TOML file. This module neither imports torch nor reads data, because `study run` and `study report` both
+use it.
 
     name = "tiny"                     # names the results folder
     title = "Two forms on two graphs"
@@ -33,11 +33,11 @@ A cell is one dataset, row and seed: one run. Its folder under the results root 
 
     <study>/<dataset>/<row>/seed-<seed>-<id>/
 
-where id are eight digits of a hash of everything in the study that determines the numbers (graph, form, rank, recipe,
-seed, weights). Changed settings therefore never mix with old results, and the root can be moved as a whole. In the
-folder lies the run (run.json, events.jsonl, ranks-test.parquet, result.json: see folder.py) and cell.json, which
-repeats study, dataset, row and seed; beside the rows of a dataset, graph.json has its counts and checksum, and
-questions-test-*.parquet the questions that all its runs answer (their ranks-test.parquet hold the counts).
+where id is eight digits of a hash of everything in the study that determines the numbers (graph, form, rank, recipe,
+seed, weights). Changed settings therefore never mix with old results, and the root can be moved as a whole. The folder
+holds the run (run.json, events.jsonl, ranks-test.parquet, result.json; see runs/folder.py) and cell.json, which repeats
+study, dataset, row and seed. The dataset's folder holds graph.json (counts and checksum of the graph) and
+questions-test-*.parquet (the questions that all its runs answer; each run's ranks-test.parquet refers to them).
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ GROUPS = ("main", "ablation", "control")
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """A dataset of the study. `graph` is what is loaded for it: its own name, a file, or a stand-in.
+    """A dataset of the study. `graph` is loaded for it: a dataset's name, a file, or another graph as a stand-in.
 
-    `published_counts` is the row of the paper's dataset table (train, valid, test, entities, relations, examples) and
-    `published_on` the card that the published seconds come from. `printed`: are there published numbers of it?
+    `published_counts` is the row of the paper's dataset table (train, valid, test, entities, relations, examples).
+    `published_on` is the graphics card on which the published seconds were measured. `printed` is true where the paper
+    has numbers for the dataset.
     """
 
     name: str
@@ -78,8 +79,10 @@ class Benchmark:
 
     @property
     def stand_in(self) -> bool:
-        """Is another graph loaded in its place? Then published numbers are no measure for ours. A name that is neither
-        in print nor a known dataset's is the user's own, for whatever is loaded."""
+        """Whether another graph is loaded in place of a known dataset; its published numbers then do not compare.
+
+        A name without published numbers that is not a known dataset's belongs to the user, and is never a stand-in.
+        """
         other = not same_name(self.name, self.graph) and not is_synthetic(self.graph)
         return other and (self.printed or is_named(self.name))
 
@@ -88,9 +91,9 @@ class Benchmark:
 class Row:
     """A line of the tables: a form with its options, and the settings table it is trained with.
 
-    `also_in` names further groups whose tables show the row. `reproduces` names the row of the published numbers that
-    this one is to be judged by: by default its own name. Where another row reproduces a name (Complεx in the published
-    layout reproduces complex-conj), that other row is judged, and the row of that name is shown beside it.
+    `also_in` names further groups whose tables show the row. `reproduces` names the published line with which this row
+    is compared, by default the line of the row's own name. If another row reproduces that line (Complεx in the
+    published layout reproduces complex-conj), only the other row gets a verdict.
     """
 
     name: str
@@ -119,13 +122,13 @@ class Row:
 
     @property
     def label(self) -> str:
-        """What people see: the paper's symbol, or the name."""
+        """The row's name in tables: the paper's symbol, or `name`."""
         return self.symbol or self.name
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """What a row is trained with on a dataset, before the row's rank factor."""
+    """Rank and recipe of a row on a dataset. The row's rank factor multiplies the rank."""
 
     rank: int
     recipe: Recipe
@@ -133,7 +136,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A printed line: means and deviations (pm) over `runs` runs. None: not printed."""
+    """A line of the paper's tables: means and standard deviations (pm) over `runs` runs; None where not printed."""
 
     seconds: float | None = None
     seconds_pm: float | None = None
@@ -147,7 +150,7 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedTest:
-    """A printed (h, p) of Welch's test between rows a and b. `supplementary`: across families, in italics there."""
+    """A printed (h, p) of Welch's test between rows a and b. `supplementary`: a test across families, in italics."""
 
     dataset: str
     measure: MeasureName
@@ -171,7 +174,7 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyCell:
-    """One run of a study, told without data: `run(graph)` is the run itself."""
+    """One run of a study, described without its data; `run(graph)` gives the run itself."""
 
     study: str
     dataset: str
@@ -184,7 +187,7 @@ class StudyCell:
 
     @cached_property
     def id(self) -> str:
-        """Eight digits of what determines the numbers; settings at their default do not enter."""
+        """Eight hexadecimal digits of a hash of all settings that determine the numbers; defaults are left out."""
         plain = asdict(Recipe())
         changed = {key: value for key, value in asdict(self.recipe).items() if value != plain[key]}
         identity = [self.graph, self.row.form_text, self.rank, changed, self.seed, self.weights]
@@ -192,7 +195,7 @@ class StudyCell:
 
     @property
     def folder(self) -> Path:
-        """Where the run lies, under the results root."""
+        """The run's folder, relative to the results root."""
         return Path(self.study, self.dataset, self.row.name, f"seed-{self.seed}-{self.id}")
 
     @property
@@ -205,7 +208,7 @@ class StudyCell:
         return Run.of(graph, form, rank=self.rank, recipe=self.recipe, seed=self.seed, weights=self.weights)
 
     def to_json(self) -> dict[str, Any]:
-        """cell.json: what this folder is about, for someone who finds it alone."""
+        """The content of cell.json, which identifies the run to a reader who has only its folder."""
         return {
             "study": self.study,
             "dataset": self.dataset,
@@ -216,12 +219,12 @@ class StudyCell:
             "cell": self.id,
         }
 
-    def difference(self, run: Run, told: Mapping[str, Any]) -> str:
-        """Why a folder with this run and this cell.json is not this cell's; empty when it is."""
+    def difference(self, run: Run, record: Mapping[str, Any]) -> str:
+        """The settings in which a folder's run and cell.json (`record`) differ from this cell; empty if none do."""
         expected = {"rank": self.rank, "seed": self.seed, "weights": self.weights, **asdict(self.recipe)}
         found = {"rank": run.rank, "seed": run.seed, "weights": run.weights, **asdict(run.recipe)}
         expected |= {key: value for key, value in self.to_json().items() if key in ("graph", "form", "cell")}
-        found |= {key: told.get(key) for key in ("graph", "form", "cell")}
+        found |= {key: record.get(key) for key in ("graph", "form", "cell")}
         return "; ".join(
             f"{key} is {found[key]}, not {expected[key]}" for key in expected if found[key] != expected[key]
         )
@@ -248,11 +251,11 @@ class Study:
 
     @property
     def root(self) -> Path:
-        """Where results go unless told otherwise: a folder `results` beside the file."""
+        """The default results folder: `results` in the folder of the study's file."""
         return self.file.parent / "results"
 
     def source(self, dataset: str) -> str:
-        """What to load for a dataset: a catalogue name, a synthetic graph, or a path seen from the study's file."""
+        """The graph to load for a dataset: a known name, a synthetic graph, or a path relative to the study's file."""
         graph = self.datasets[dataset].graph
         return graph if is_synthetic(graph) or is_named(graph) else str(self.file.parent / graph)
 
@@ -261,19 +264,19 @@ class Study:
         return tuple(row for row in self.rows.values() if row.group == group or group in row.also_in)
 
     def published_for(self, dataset: str, row: Row) -> Published | None:
-        """The printed line that a row stands beside, if any."""
+        """The printed line with which a row is compared, if there is one."""
         return self.published.get(dataset, {}).get(row.reproduces or row.name)
 
     def judged(self, row: Row) -> bool:
-        """Is this the row by which its published line is judged?"""
+        """Whether this row gets the verdict on its published line."""
         return bool(row.reproduces) or all(other.reproduces != row.name for other in self.rows.values())
 
     def seeds_of(self, row: Row) -> tuple[int, ...]:
-        """The row's own seeds or the study's; `seeds_at_most` cuts both short in a study that extends a larger one."""
+        """The row's seeds, by default the study's, and at most `seeds_at_most` of them."""
         return (row.seeds or self.seeds)[: self.seeds_at_most]
 
     def datasets_of(self, row: Row) -> tuple[str, ...]:
-        """The datasets that a row is run on: all, unless it names some."""
+        """The datasets of a row: those it lists, by default all."""
         return row.datasets or tuple(self.datasets)
 
     def cells(self) -> tuple[StudyCell, ...]:
@@ -287,7 +290,7 @@ class Study:
         )
 
     def cell(self, dataset: str, row: Row, seed: int) -> StudyCell:
-        """One of them."""
+        """The run of a row on a dataset with a seed."""
         settings = self.settings[dataset][row.settings]
         return StudyCell(
             study=self.name,

@@ -1,8 +1,8 @@
-"""Measured speeds that estimates can rest on: seconds per epoch of a form on a dataset, from a file. No torch.
+"""Measured speeds for estimates: seconds per epoch of a form on a dataset, from a file. Does not import torch.
 
-The file is JSON: a list of objects, or an object that holds such a list under `cells`. Of each object are read
-`dataset`, `form`, `rank`, `batch`, `seconds_per_epoch` and, where it is there, `seconds_per_validation`; the files that
-`conjoin bench train` writes have these fields.
+The file is JSON: a list of objects, or an object that holds such a list under `cells`. Each object has `dataset`,
+`form`, `rank`, `batch`, `seconds_per_epoch` and optionally `seconds_per_validation`; `conjoin bench train` writes such
+files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VALIDATION = "seconds_per_validation"
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedSpeed:
-    """One epoch of a form at a rank and batch size on a dataset, measured; `validation` is one ranking of valid."""
+    """Measured seconds of one epoch of a form on a dataset; `validation`: seconds of one ranking of valid."""
 
     dataset: str
     form: str
@@ -36,16 +36,16 @@ class RecordedSpeed:
 
 
 def family_of(form: str) -> str:
-    """Forms of one family cost nearly the same: what their tables are read with is the same product."""
+    """The family of a form. Forms of one family cost nearly the same, because they use the same product."""
     return "5star" if form.casefold().startswith(("5star", "5★", "fivestar")) else "complex"
 
 
 def read_speeds(path: Path) -> tuple[RecordedSpeed, ...]:
-    """The speeds of a file; lines without a time (a cell that did not run) are passed over."""
-    told = read_json(path)
-    lines = told.get("cells") if isinstance(told, dict) else told
+    """The speeds of a file. Objects without a time (of runs that did not finish) are skipped."""
+    content = read_json(path)
+    lines = content.get("cells") if isinstance(content, dict) else content
     if not isinstance(lines, list) or not all(isinstance(line, dict) for line in lines):
-        raise UsageError(f"{path} holds no speeds: write a list of objects with {', '.join(FIELDS)}")
+        raise UsageError(f"{path} is not a file of speeds. Write a JSON list of objects with {', '.join(FIELDS)}.")
     return tuple(_speed(line, path) for line in lines if line.get("seconds_per_epoch"))
 
 
@@ -56,7 +56,7 @@ def _speed(line: Mapping[str, Any], path: Path) -> RecordedSpeed:
         if not isinstance(value, kind) and not (kind is float and type(value) is int):
             raise UsageError(f"{path}: {key} = {value!r} in {dict(line)} should be a {kind.__name__}")
     if line["rank"] < 1 or line["batch"] < 1 or line["seconds_per_epoch"] < 0:
-        raise UsageError(f"{path}: rank and batch are at least 1, seconds at least 0, unlike in {dict(line)}")
+        raise UsageError(f"{path}: rank and batch must be at least 1, and seconds at least 0, got {dict(line)}.")
     return RecordedSpeed(
         dataset=line["dataset"],
         form=line["form"],

@@ -1,4 +1,4 @@
-"""Where a study stands: which of its runs are done, running, half done, failed, missing. Reads folders, not torch."""
+"""The state of each run of a study: done, running, half done, failed or missing. Does not import torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPEN: tuple[State, ...] = ("missing", "half done", "running")
 
 @dataclass(frozen=True, kw_only=True)
 class CellStatus:
-    """A cell and its state; `reason` says why where that is a question, `epochs` how far it has come."""
+    """A cell and its state. `reason` explains a failure or missing data; `epochs` counts the finished epochs."""
 
     cell: StudyCell
     state: State
@@ -37,22 +37,22 @@ class CellStatus:
 
 
 def cell_file(folder: RunFolder) -> Path:
-    """Study, dataset, row and seed of a run folder."""
+    """The file that names study, dataset, row and seed of a run folder."""
     return folder.path / "cell.json"
 
 
 def failure_file(folder: RunFolder) -> Path:
-    """Why a run failed; gone when it is tried again."""
+    """The file with the reason of a failure; removed when the run is tried again."""
     return folder.path / "failed.json"
 
 
 def graph_file(study: Study, name: str, root: Path) -> Path:
-    """Counts and checksum of the graph that a dataset's results are about."""
+    """The file with counts and checksum of the graph on which a dataset's runs were trained."""
     return root / study.name / name / "graph.json"
 
 
 def study_status(study: Study, root: Path, *, cells: Iterable[StudyCell] | None = None) -> list[CellStatus]:
-    """Where every cell stands, in the study's order. Cells whose data are not here say what would bring them."""
+    """The state of every cell, in the study's order. If data are missing, `reason` says how to get them."""
     chosen = study.cells() if cells is None else list(cells)
     absent = {name: reason for name in {cell.dataset for cell in chosen} if (reason := lacking(study, name))}
     return [_placed(cell_status(cell, root), absent) for cell in chosen]
@@ -65,7 +65,7 @@ def count_states(standings: Iterable[CellStatus]) -> dict[State, int]:
 
 
 def finished(study: Study, root: Path) -> Iterator[tuple[StudyCell, RunFolder]]:
-    """The runs that are done and whose folders really are about their cells: what a report rests on."""
+    """The finished runs whose folders match their cells."""
     for cell in study.cells():
         if (each := cell_status(cell, root)).state == "done":
             yield cell, each.folder
@@ -83,9 +83,9 @@ def graph_facts(study: Study, name: str, root: Path) -> Mapping[str, Any]:
     try:
         facts = sealed_record(content, path)
         if set(facts) != GRAPH_FACTS or any(type(facts[name]) is not kind for name, kind in FACT_KINDS.items()):
-            raise RunError("it does not describe a graph")
+            raise RunError("fields of a graph are missing or wrong")
     except RunError as error:
-        raise RunError(f"{path} is damaged: delete it, the next run writes it again") from error
+        raise RunError(f"{path} is damaged. Delete it; the next run writes it again.") from error
     return facts
 
 
@@ -112,14 +112,14 @@ def cell_status(cell: StudyCell, root: Path) -> CellStatus:
 def failure(folder: RunFolder) -> str:
     """The reason in failed.json."""
     try:
-        told = read_json(failure_file(folder))
-        return f"{told['kind']}: {told['reason']}"
+        record = read_json(failure_file(folder))
+        return f"{record['kind']}: {record['reason']}"
     except (RunError, KeyError, TypeError):
-        return "failed.json is damaged; --retry-failed tries again"
+        return "failed.json is damaged. Use --retry-failed to try the run again."
 
 
 def lacking(study: Study, name: str) -> str:
-    """Why a dataset's graph cannot be loaded on this machine and what would change that; empty when it is here."""
+    """The reason why a dataset's graph cannot be loaded and how to get it; empty if it can be loaded."""
     graph = study.source(name)
     if is_synthetic(graph):
         return ""
@@ -129,8 +129,8 @@ def lacking(study: Study, name: str) -> str:
             here = locate(record.name) is not None
         except ConjoinError as error:
             return str(error)
-        return "" if here else f"{record.title} is not on this machine: conjoin fetch {record.name}"
-    return "" if Path(graph).exists() else f"{graph} does not exist: put the graph there, or correct {study.file}"
+        return "" if here else f"{record.title} is not on this machine. Run `conjoin fetch {record.name}`."
+    return "" if Path(graph).exists() else f"{graph} does not exist. Put the graph there, or correct {study.file}."
 
 
 def _placed(each: CellStatus, absent: Mapping[str, str]) -> CellStatus:
@@ -141,11 +141,11 @@ def _placed(each: CellStatus, absent: Mapping[str, str]) -> CellStatus:
 
 
 def _unfit(cell: StudyCell, folder: RunFolder) -> str:
-    """Why a finished folder cannot be counted for its cell; empty when it can."""
+    """The reason why a finished folder does not count for its cell; empty if it does."""
     try:
         name = cell_file(folder).name
-        told = folder.record(name) if folder.holds(name) else cell.to_json()
-        difference = cell.difference(folder.run, told)
+        content = folder.record(name) if folder.holds(name) else cell.to_json()
+        difference = cell.difference(folder.run, content)
     except (RunError, AttributeError) as error:
         return str(error)
-    return f"{folder.path} is about another run: {difference}; move it away" if difference else ""
+    return f"{folder.path} holds another run: {difference}. Move the folder away." if difference else ""

@@ -1,4 +1,4 @@
-"""Doing a study: one process takes run after run, beside others on the same folder, until none is left."""
+"""Runs a study: a process takes one run after the other. Several processes may share a results folder."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from conjoin.training.loop import Epoch
 AGAIN_AFTER = 1.0
 """Seconds before looking again at runs that other processes are doing."""
 
-LATER = "stopped; the same command goes on"
-TOO_LONG = "it would not end in time; the same command goes on"
+LATER = "stopped; repeat the command to continue"
+TOO_LONG = "not started, because it would exceed the time limit; repeat the command to continue"
 
 End = Literal["done", "elsewhere", "failed", "no data", "stopped"]
 
 
 @dataclass(frozen=True)
 class CellOutcome:
-    """What became of a cell: done by this process, done elsewhere meanwhile, failed, without data, or stopped."""
+    """How a cell ended: done by this process, done by another one, failed, without data, or stopped."""
 
     cell: StudyCell
     end: End
@@ -55,7 +55,7 @@ class CellOutcome:
 
 @dataclass(frozen=True)
 class RunCallbacks:
-    """How one run is watched."""
+    """Callbacks of one run: `track` wraps iterables for progress bars, `epoch` is called after each epoch."""
 
     track: Track = silent
     epoch: Callable[[Epoch], None] = lambda _: None
@@ -63,12 +63,12 @@ class RunCallbacks:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """How a process does its share. Nothing here changes a number.
+    """Settings of a worker process. None of them changes a result.
 
-    `until` is a reading of `time.monotonic` after which nothing more is begun; the run under way stops there, with a
-    checkpoint. So it does once `stop` says so, which is asked between steps. `seconds` estimates a run: one that would
-    not end in time is not begun. `command` gives what is kept in run.json, `begin` is told what comes next and watches,
-    `note` gets sentences for the person.
+    At `until` (a value of `time.monotonic`) the current run writes a checkpoint and stops, and no further run starts.
+    The same happens when `stop`, called between steps, returns true. `seconds` estimates the duration of a run; a run
+    that would end after `until` is not started. `command` gives the command line that run.json records. `begin` is
+    called before each run and returns its callbacks. `note` receives messages for the user.
     """
 
     device: str = "cpu"
@@ -84,7 +84,7 @@ class WorkerOptions:
 
 
 def check_forms(study: Study, cells: Iterable[StudyCell]) -> None:
-    """Refuse a form or rank that cannot be, before hours are spent on the others."""
+    """Raise UsageError for an invalid form or rank, before any run starts."""
     for row, rank in {(cell.row, cell.rank) for cell in cells}:
         try:
             parse(row.form_text).check_rank(rank)
@@ -93,11 +93,11 @@ def check_forms(study: Study, cells: Iterable[StudyCell]) -> None:
 
 
 def run_cells(study: Study, cells: Iterable[StudyCell], root: Path, *, means: WorkerOptions) -> Iterator[CellOutcome]:
-    """Bring the cells to their ends, in their order, each step of the iterator one of them.
+    """Run the cells in their order and yield the outcome of each.
 
-    Cells that another process is doing are left for later and looked at again, until they are done there or that
-    process has gone. A run that fails is recorded and the rest goes on; an error that is no fault of the run (of the
-    driver, of this program) is recorded too and then raised, for it would spoil the others as well.
+    A cell that another process works on is checked again later, until that process has finished it or has exited. If a
+    run fails, its error is recorded and the next run starts. An error that would also hit the other runs (of the driver
+    or of this program) is recorded and then raised.
     """
     begun = time.time()
     graphs: dict[str, Graph | str] = {}
@@ -117,7 +117,7 @@ def run_cells(study: Study, cells: Iterable[StudyCell], root: Path, *, means: Wo
 
 
 def _settled(cell: StudyCell, root: Path, *, means: WorkerOptions, begun: float) -> CellOutcome | None:
-    """What needs no work: done already, failed and not to be tried again, or no time left."""
+    """The outcome of a cell that needs no work now: done, failed without --retry-failed, or out of time."""
     now = cell_status(cell, root)
     if now.state == "done":
         now.folder.clear()
@@ -137,7 +137,7 @@ def _settled(cell: StudyCell, root: Path, *, means: WorkerOptions, begun: float)
 def _attempt(
     study: Study, cell: StudyCell, root: Path, graphs: dict[str, Graph | str], means: WorkerOptions
 ) -> CellOutcome | None:
-    """Do one cell; None when another process is doing it."""
+    """Run one cell; None if another process holds it."""
     folder = RunFolder(root / cell.folder)
     if cell.dataset not in graphs:
         graphs[cell.dataset] = _graph(study, cell.dataset, root)
@@ -146,7 +146,7 @@ def _attempt(
         return CellOutcome(cell, "no data", folder, graph)
     try:
         with folder.locked():
-            if run_folder(root, cell.folder).finished:  # by another process, since it was looked at
+            if run_folder(root, cell.folder).finished:  # by another process, after cell_status read the folder
                 return CellOutcome(cell, "elsewhere", folder)
             failure_file(folder).unlink(missing_ok=True)
             write_json(cell_file(folder), cell.to_json())
@@ -156,11 +156,11 @@ def _attempt(
     except Stopped:
         return CellOutcome(cell, "stopped", folder, LATER)
     except Exception as error:
-        fault = error if isinstance(error, OSError) else error.__cause__
-        if isinstance(fault, BlockingIOError):
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(cause, BlockingIOError):
             return None
-        if isinstance(fault, OSError):
-            raise _unworkable(root, fault) from error
+        if isinstance(cause, OSError):
+            raise _unworkable(root, cause) from error
         _record(folder, error)
         if not isinstance(error, ConjoinError | MemoryError | torch.OutOfMemoryError):
             raise
@@ -168,7 +168,7 @@ def _attempt(
 
 
 def _graph(study: Study, name: str, root: Path) -> Graph | str:
-    """The graph of a dataset, or why it cannot be had here."""
+    """The graph of a dataset, or the reason why it cannot be loaded."""
     if reason := lacking(study, name):
         return reason
     try:
@@ -183,8 +183,8 @@ def _graph(study: Study, name: str, root: Path) -> Graph | str:
     path, before = graph_file(study, name, root), graph_facts(study, name, root)
     if before and before["graph"] == facts["graph"] and before["checksum"] != facts["checksum"]:
         return (
-            f"the results so far are about other files of {name} than those on this machine (see {path}):"
-            " use the same files, or another root (--root)"
+            f"{name} on this machine differs from the graph of the existing results (checksum in {path})."
+            " Use the same files, or another results folder (--root)."
         )
     if before != facts:
         try:
@@ -195,8 +195,8 @@ def _graph(study: Study, name: str, root: Path) -> Graph | str:
     return graph
 
 
-def _unworkable(root: Path, fault: OSError) -> RunError:
-    return RunError(f"{root} cannot be worked in ({fault}); the same command goes on once it can")
+def _unworkable(root: Path, cause: OSError) -> RunError:
+    return RunError(f"Cannot write to {root}: {cause}. Correct this, then repeat the command to continue.")
 
 
 def _enough(means: WorkerOptions) -> bool:
@@ -219,17 +219,17 @@ def _conduct(cell: StudyCell, folder: RunFolder, watch: RunCallbacks, means: Wor
 
 
 def _record(folder: RunFolder, error: Exception) -> None:
-    """failed.json: the reason, for `study status` and for whoever opens the folder."""
-    told: dict[str, Any] = {
+    """Write failed.json with the reason of a failure; `study status` shows it."""
+    content: dict[str, Any] = {
         "kind": type(error).__name__,
         "reason": str(error).strip() or "no reason given",
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    write_json(failure_file(folder), told)
+    write_json(failure_file(folder), content)
 
 
 def measure_speed(device: str) -> float:
-    """Operations per second that training may hope for: a product like its own, timed, and a third of it taken."""
+    """Estimate the operations per second of training: a third of the speed of a matrix product of its shape."""
     from conjoin.runtime.device import synchronize
 
     where = torch.device(device)
