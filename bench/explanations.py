@@ -223,27 +223,32 @@ median {median_ms:.0f} ms, 95th percentile {p95_ms:.0f} ms over 100 random test 
 opening a run, which indexes the graph, took {first_ms:.0f} ms. Other programs were using the machine.
 """
 PAGE = """<!-- written by python -m bench.explanations; change the words there -->
-# Explanations: the facts that an answer rests on
+# Explanations: the facts behind an answer
 
-`conjoin explain RUN HEAD RELATION TAIL`, or in Python
-`conjoin.predict.explain.explain(predictor, head, relation, tail, k=5)`. Both work with every form.
+`conjoin explain RUN HEAD RELATION TAIL` names the training facts that support an answer most and short paths from its
+head to its tail. In Python it is `conjoin.predict.explain.explain(predictor, head, relation, tail, k=5)`. Every form
+can be explained; an ensemble cannot, so explain one of its members.
 
-**Supports** are training facts that touch the answer's head or tail or share its relation. A fact that is taken away
-no longer pulls the parameters down its own loss; to first order the answer's loss then rises by `g · (F + λ)⁻¹ · g'`.
-Here `g` and `g'` are the gradients of the two losses (both directions, softmax over all entities, in the rows of the
-answer's head, tail and relation) and `F` sums `g' g'ᵀ` over the facts nearby. The strength shown is a fact's share of
-all positive influence. At most 128 facts are compared in full, the closest where there are more; at most 32 of them
-share nothing but the relation.
+**Supports** are training facts that share the head, the tail or the relation of the answer. The strength of a fact
+estimates how much the loss of the answer would rise without that fact. The estimate is `g · (F + λ)⁻¹ · g'`, the first
+order of an influence function:
 
-**Paths** link head and tail by one to three training facts in either direction, never by the fact itself. They weigh
-the product of 1 / degree over the entities passed through, so that a path through a hub comes last.
+- `g` and `g'` are the gradients of the losses of the answer and of the fact. A loss is the cross-entropy over all
+  entities in both directions. Gradients are taken in the rows of the answer's head, tail and relation.
+- `F` is the sum of `g' g'ᵀ` over the facts nearby.
+
+The strength shown is the fact's share of all positive influence. At most 128 facts are compared in full, the ones with
+the closest gradients. At most 32 of them share only the relation.
+
+**Paths** link head and tail by one to three training facts in either direction, without the answer itself. The weight
+of a path is the product of 1 / degree over the entities between its ends, so a path through a hub comes last.
 
 ## Checked by taking the facts away
 
 {answers} test facts of the atlas that ComplEx of rank 32 (the settings of `conjoin demo`) answers with a mean
 reciprocal rank of at least {well} over both directions. For each, the {removed} strongest supports were removed from
-train and the model trained anew; the control removed as many random facts of the same neighbourhood, kind by kind: as
-many that touch the head, that touch the tail, and that only share the relation. A retraining served {together} answer;
+train and the model was trained again. The control removed as many random facts of the same neighbourhood: equally many
+with the head, with the tail, and with the relation only. Each retraining served {together} answer;
 same seed; {date}, {hardware}.
 
 | removed from train | reciprocal rank of the answer | MRR of all other test facts |
@@ -254,21 +259,23 @@ same seed; {date}, {hardware}.
 
 The supports cost {difference:.3f} more reciprocal rank than random facts (95 % interval {low:.3f} to {high:.3f},
 bootstrap over answers). Paired, one-sided: Wilcoxon signed-rank p = {wilcoxon_p:.1g}, t-test p = {t_p:.1g}. The
-supports hit harder for {lower_than_random} answers, random facts for {higher_than_random}, neither for {equal}.
-Part of every fall is chance: answers were chosen because they stood well, and any change of train shuffles the batches.
-That is the same for both arms.
+supports did more harm for {lower_than_random} answers, random facts for {higher_than_random}, neither for {equal}.
+A part of each fall is chance: the answers were chosen because they ranked well, and any change of train shuffles the
+batches. This part is the same for supports and random facts.
 
-What is not shown: this experiment and the leave-one-out test are about ComplEx. For 5★ forms the gradients are checked
-exactly, but a small leave-one-out trial agreed less well with them; how faithful their explanations are is open.
+This experiment and the leave-one-out test are about ComplEx only. For all other forms the gradients are tested against
+autograd. In a small leave-one-out trial with 5★ forms the strengths agreed less well, so how faithful the explanations
+of other forms are is an open question.
 
     python -m bench.explanations          # resumable; writes this page
 
 ## How the method was chosen
 
-Three methods were tried by their effect on *valid* facts: plain inner products of gradients, the damped inverse of F,
-and that with the relation's rows scaled by the share of its facts at hand, which is the present method; each took more
-from the answers than the one before. The last step also changed how many facts are compared, and reading explanations
-of eight test facts suggested it: the test split was not untouched. The trials are not kept. λ was 1 throughout.
+Three methods were compared by their effect on *valid* facts. The first was plain inner products of gradients, the
+second used the damped inverse of F. The third, which is used now, also scales the rows of the relation by the fraction
+of its facts that are compared. Each lowered the ranks more than the one before. The last step also changed how many
+facts are compared. Explanations of eight test facts suggested it, so the test split was not untouched. The trials were
+not stored. λ was 1 throughout.
 {speed}"""
 
 

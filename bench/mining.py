@@ -53,58 +53,71 @@ def page(found: dict[str, Any]) -> str:
 
 
 PAGE = """<!-- written by python -m bench.mining; change the words there -->
-# Mining: the most plausible facts that are not in the graph
+# Mining: find facts that are probably missing
+
+`conjoin mine` lists the facts that a graph most plausibly lacks, for one relation or for all:
 
     conjoin mine RUN --relation borders -n 100
-    conjoin mine RUN -n 1000 --out missing.csv      # .csv, .tsv or .parquet; written whole or not at all
+    conjoin mine RUN -n 1000 --out missing.csv      # .csv, .tsv or .parquet; never half-written
     conjoin mine RUN -n 1000 --out missing.csv --for-spreadsheets
 
-Names are written as they are, so that the file can be read back. A spreadsheet runs cells that begin with `=`, `+`, `-`
-or `@` as formulas; `mine` says how many cells may be such. `--for-spreadsheets` puts an apostrophe before each formula
-and spells out control characters.
+The file contains the names unchanged, so that it can be read back. A spreadsheet runs cells that begin with `=`, `+`,
+`-` or `@` as formulas, and `mine` counts such cells. `--for-spreadsheets` puts an apostrophe before each of them and
+spells out control characters.
 
-Scores of different relations do not compare. Facts are judged by **plausibility**, the product of three chances:
+## How facts are ordered
 
-* Is there one more tail at all? Of the head's kin with at least as many known tails, the share with more. Kin are the
-  entities that take part in the same relations in the same roles, this relation aside. A city without a country
-  probably lacks one, a currency does not; a country with a capital hardly gets a second one.
-* If so, is it this one? The softmax over all tails that would be new.
-* Where the reverse is known: how often does this relation hold both ways? If a package needs another, that one hardly
-  needs the first; a border has two sides.
+Scores of different relations cannot be compared. Instead, `mine` orders facts by **plausibility**, a product of three
+estimates:
 
-Every entity may be a head. Known facts (train, valid and test) are left out, as are links of an entity to itself unless
-the relation has such in train. Of the two directions of a symmetric relation the better one is shown. Heads are scored
-in blocks of products, those with most room first: no fact is more plausible than its head has room, so that blocks with
-less room than the n-th best fact are passed over. The most plausible come first, in a calibrated run the most probable.
+* *Does the head have one more tail?* Among the entities that are like the head and have at least as many known tails,
+  the fraction with more. Two entities are alike if they occur in the same other relations, on the same side. A city
+  without a country probably lacks one and a currency does not. A country with a capital hardly gets a second one.
+* *Is it this tail?* The softmax of the scores over all tails that would be new.
+* *Does the relation hold in both directions?* This counts only if the reverse fact is known. If a package needs
+  another one, the reverse is unlikely; a border has two sides.
+
+Every entity can be a head. The list contains no known fact (train, valid or test). It links an entity to itself only
+for relations that do so in train. Of the two directions of a symmetric relation it contains the better one. A run with
+a [calibration](calibration.md) orders facts by probability instead.
+
+The search is exact. Heads are scored in blocks, in the order of the first estimate. No fact is more plausible than
+this estimate, so `mine` skips the blocks in which it is below the plausibility of the n-th best fact.
 
 ## How many are right?
 
-Plausibility is no probability. `conjoin calibrate RUN` rehearses: it hides the facts of valid, on which the model was
-not trained, mines, and looks which of the mined facts are among them. That gives a curve from plausibility to the share
-that was right, and every mined fact its **probability**. How plausible a fact must be differs by relation: where a head
-has many tails none of them gets much of the softmax. So each relation with at least 50 hidden facts (`--fewest`) is
-mined for by itself and has a curve of its own, the others share one, or that of all relations where none of theirs was
-hidden. It is isotonic, of shares among 5 to 25 mined facts at a time, a tenth of those that were right, from five facts
-for each that was hidden (250 to 5,000); what is less plausible counts as the last of these. Then it hides test instead
-and says how many of the first 100 were right, and how many the curves promise. `mine` adds up the probabilities of its
-own list: so many of as many facts, as plausible as these, were right in the rehearsal. It is usually less than what the
-rehearsal found in a list as long: the facts that were hidden and found are known now and left out. What that does not
-tell:
+A plausibility says nothing about how often such facts are true. `conjoin calibrate RUN` finds out by a check on hidden
+facts: it hides the validation facts, which the model was not trained on, mines, and counts the hidden facts among the
+mined ones. From this it fits a curve from plausibility to the fraction of right facts. Every mined fact then has a
+**probability**.
 
-- Mined facts that are true, but in no split, count as wrong in the rehearsal. Where a graph lacks more than was hidden,
-  more is right than said: `python examples/practice.py`, which keeps true facts back, shows by how much.
-- A graph that lacks less has fewer to find, and more of the list is wrong; of a complete graph all of it is. Nothing in
-  a graph says how much it lacks. Where a probability is above one half, fewer such facts can be missing than were
-  hidden: most that were as plausible were the hidden ones, and only the rest is left to be found.
-  Read the probabilities as what the method can do, and look at the list.
-- Facts are hidden at random. If yours are missing for a reason (a whole source was never read), it may do worse.
+- Each relation with at least 50 hidden facts (`--fewest`) has its own curve, because a head with many tails gives each
+  of them a small softmax. The other relations share one curve. If none of their facts was hidden, they share the curve
+  of all relations.
+- A curve is fitted on five mined facts for each hidden one, at least 250 and at most 5,000. Less plausible facts get
+  the probability of the last of these.
+- The curve is isotonic (it never falls). It is fitted on groups of 5 to 25 mined facts, a tenth of the right ones.
 
-Answers to a question have another probability ([calibration](calibration.md)): there it is given that one is missing.
+Afterwards `calibrate` hides the test facts instead and compares how many of the first 100 mined facts are right with
+the number that the curves predict. `mine` prints the sum of the probabilities of its list. This is the expected number
+of right facts, if the check on hidden facts is representative. It is usually smaller than in the check, because the
+facts found there are known now and left out. Three limits:
 
-## Does it find what was held out?
+- A mined fact that is true but in no split counts as wrong in the check. If a graph lacks more facts than were hidden,
+  more of the list is right than predicted. `python examples/practice.py` keeps true facts back and shows by how much.
+- If a graph lacks fewer facts, more of the list is wrong. If it is complete, all of it is. A graph does not say how
+  many facts it lacks. Where a probability is above one half, fewer such facts can be missing than were hidden, so read
+  the probability as the ability of the method and look at the list.
+- The hidden facts are chosen at random. If your facts are missing for a reason, such as a source that was never read,
+  the result may be worse.
+
+An answer to a question has another kind of probability ([calibration](calibration.md)): it assumes that an answer is
+missing.
+
+## Does it find held-out facts?
 
 {form} of rank {rank} on the atlas, not calibrated, valid and test ({held_out} facts) hidden; whole graph; {date},
-{hardware}. Hits are mined facts that are among them; chance is what as many random unknown pairs would hit.
+{hardware}. A hit is a mined fact that was hidden; chance is the expected number of hits of as many random pairs.
 
 | first | hits | chance |
 |---:|---:|---:|
@@ -112,10 +125,10 @@ Answers to a question have another probability ([calibration](calibration.md)): 
 
 {seconds:.1f} s for {pairs:,} pairs.
 
-Before, all entities were kin, only heads that have the relation in train were asked, and reverses did not count. On the
-same run 9 of the first 100 were hits then (41 with every entity as a head). The rule for kin was chosen among five on
-this experiment and on a graph of installed Debian packages, nineteen other orderings had been tried before, so the
-numbers flatter it.
+In an earlier version all entities were alike, only heads that have the relation in train were asked, and reverses did
+not count. On the same run 9 of the first 100 were hits with it (41 with every entity as a head). The rule for entities
+that are alike was chosen among five on this experiment and on a graph of installed Debian packages, after nineteen
+other orderings. The numbers are therefore somewhat too optimistic.
 
     python -m bench.mining RUN            # a run on the atlas, such as runs/demo/complex; writes this page
 """

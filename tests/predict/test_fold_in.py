@@ -144,7 +144,7 @@ def test_a_folded_run_is_a_run(run: Path, tmp_path: Path) -> None:
     assert kept.run.origin == f"folded into {source.id} last"
     assert kept.run.id != source.id
     assert kept.result["test"]["mrr"] == conjoin.rank(opened.model, opened.graph, "test").mrr() == kept.ranks().mrr()
-    with pytest.raises(RunError, match="holds a run"):
+    with pytest.raises(RunError, match="folded"):
         fold_run(run, NEW, kept.path)
     with pytest.raises(UsageError, match="nothing"):
         fold_run(run, named(GRAPH)[:2], tmp_path / "none")

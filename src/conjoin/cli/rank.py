@@ -45,8 +45,8 @@ def rank(
     """
     from conjoin.errors import unknown
     from conjoin.graph.graph import SPLITS
-    from conjoin.runs.execute import finite
     from conjoin.runs.folder import RunFolder
+    from conjoin.runs.measure import finite
 
     if split not in SPLITS:
         raise unknown("split", split, SPLITS, way_out=f"Choose from {', '.join(SPLITS)}.")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from conjoin.evaluation.ranks import Ranks
-from conjoin.graph.filter import Ids, KnownTails
+from conjoin.graph.filter import Ids, KnownTails, matching_pairs
 from conjoin.graph.graph import Graph, Split
 from conjoin.model.scorer import Scorer
 from conjoin.model.table import RankCounts
@@ -18,9 +18,9 @@ from conjoin.runtime.progress import Track, silent
 def rank(model: Scorer, graph: Graph, split: Split = "test", *, track: Track = silent) -> Ranks:
     """The filtered rank of the true answer to each query of `split`, in both directions.
 
-    Entities that complete a triple known from train, valid or test do not compete. Products are always full float32
-    (or the model's own precision), whatever the model was trained with. The arrays of the result have one entry per
-    query, shape (2n,) for the n triples of the split.
+    Entities that complete a triple of train, valid or test do not compete. Products are computed in full float32, or
+    in float64 for a model of float64, in whichever precision the model was trained. The arrays of the result have one
+    entry per query, shape (2n,) for the n triples of the split.
 
     >>> from conjoin.model.model import Model
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], None, [("c", "r", "a")])
@@ -55,22 +55,15 @@ def _counts(model: Scorer, known: KnownTails | DeviceFilter, queries: Ids) -> Ra
 
 
 class DeviceFilter:
-    """The filter on a GPU, which looks up ten million pairs within milliseconds."""
+    """`KnownTails` on a GPU, where a lookup of ten million pairs takes milliseconds."""
 
     def __init__(self, known: KnownTails, device: torch.device) -> None:
         self.n_relations = known.n_relations
-        self.keys, self.starts, self.tails = (
-            torch.tensor(part, device=device) for part in (known.keys, known.starts, known.tails)
-        )
+        keys, starts, tails = (torch.tensor(part, device=device) for part in (known.keys, known.starts, known.tails))
+        self.rows = keys, starts, tails
 
     def pairs(self, h: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-        """All (query number, known tail) pairs of a batch of queries, flat and in order."""
-        if not len(self.keys):
-            return h[:0], h[:0]
+        """All (query number, known tail) pairs of a batch of queries, two tensors (m,), in the order of the batch."""
         wanted = h * self.n_relations + r
-        row = torch.searchsorted(self.keys, wanted).clamp_(max=len(self.keys) - 1)
-        first = self.starts[row]
-        count = torch.where(self.keys[row] == wanted, self.starts[row + 1] - first, 0)
-        question = torch.repeat_interleave(count)
-        within = torch.arange(len(question), device=h.device) - (count.cumsum(0) - count)[question]
-        return question, self.tails[first[question] + within]
+        query, tails = matching_pairs(torch, torch.repeat_interleave, self.rows, wanted)
+        return query, tails

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,8 +56,7 @@ class KnownTails:
 
     def tails_of(self, head: int, relation: int) -> Ids:
         """The known tails (n,) of one query, sorted; empty if none is known."""
-        i = self._row(np.array([head * self.n_relations + relation]))[0]
-        return self.tails[self.starts[i] : self.starts[i + 1]] if i >= 0 else self.tails[:0]
+        return self.pairs(np.array([head]), np.array([relation]))[1]
 
     def neighbours(self, head: int) -> Ids:
         """The known tails (n,) of one head by any relation, sorted, each once."""
@@ -65,13 +65,9 @@ class KnownTails:
 
     def pairs(self, heads: Ids, relations: Ids) -> tuple[Ids, Ids]:
         """All (query number, known tail) pairs of a batch of queries, as two arrays (m,), in the order of the batch."""
-        rows = self._row(heads.astype(np.int64, copy=False) * self.n_relations + relations)
-        exists = rows >= 0
-        first = np.where(exists, self.starts[rows], 0)
-        count = np.where(exists, self.starts[rows + 1] - first, 0)
-        query = np.repeat(np.arange(len(heads)), count)
-        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        return query, self.tails[np.repeat(first, count) + within]
+        wanted = heads.astype(np.int64, copy=False) * self.n_relations + relations
+        query, tails = matching_pairs(np, np.repeat, (self.keys, self.starts, self.tails), wanted)
+        return query, tails
 
     def contains(self, queries: Ids) -> npt.NDArray[np.bool_]:
         """Which (head, relation, tail) of shape (n, 3) are known, as booleans (n,)."""
@@ -80,9 +76,20 @@ class KnownTails:
         hit[query[tails == queries[query, 2]]] = True
         return hit
 
-    def _row(self, keys: Ids) -> Ids:
-        """The row of each key, -1 for a missing one."""
-        if not len(self.keys):
-            return np.full(len(keys), -1)
-        index = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[index] == keys, index, -1)
+
+def matching_pairs(library: Any, repeat: Any, rows: tuple[Any, Any, Any], wanted: Any) -> tuple[Any, Any]:
+    """All (number in `wanted`, tail) pairs of compressed rows, as two arrays (m,), in the order of `wanted` (n,).
+
+    `rows` holds keys, starts and tails as in `KnownTails`, `library` is numpy or torch, whichever they are arrays of,
+    and `repeat(values, counts)` is its function for that.
+    """
+    keys, starts, tails = rows
+    if not len(keys):
+        return wanted[:0], tails[:0]
+    row = library.searchsorted(keys, wanted)
+    row = library.where(row < len(keys), row, len(keys) - 1)
+    first = starts[row]
+    count = library.where(keys[row] == wanted, starts[row + 1] - first, 0)
+    query = repeat(library.ones_like(count).cumsum(0) - 1, count)
+    within = library.ones_like(query).cumsum(0) - 1 - (count.cumsum(0) - count)[query]
+    return query, tails[first[query] + within]

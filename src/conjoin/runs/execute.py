@@ -18,19 +18,26 @@ from torch import Tensor
 
 from conjoin import __version__
 from conjoin.errors import Diverged, RunError, Stopped, StorageError
-from conjoin.evaluation.rank import rank
-from conjoin.evaluation.ranks import Ranks
-from conjoin.graph.graph import HELD_OUT, Graph
+from conjoin.graph.graph import Graph
 from conjoin.io.formats import AnyPath
 from conjoin.io.graph_store import save_graph
 from conjoin.model.model import Model
 from conjoin.runs.folder import RunFolder
+from conjoin.runs.measure import (
+    HeldOutRanks,
+    finite,
+    metrics_by_weights,
+    parameter_counts,
+    rank_held_out,
+    write_ranks,
+    write_weights,
+)
 from conjoin.runs.run import Run
 from conjoin.runtime.atomic_files import sha256_of
 from conjoin.runtime.device import describe, peak_bytes, reset_peak, usable_device
 from conjoin.runtime.distributed import current
 from conjoin.runtime.progress import Track, never, silent, stoppable
-from conjoin.training.checkpoint import load_checkpoint, save_checkpoint, save_model, saved_place
+from conjoin.training.checkpoint import load_checkpoint, save_checkpoint, saved_place
 from conjoin.training.loop import Epoch, Training, train
 
 T = TypeVar("T")
@@ -326,56 +333,34 @@ def event(epoch: Epoch) -> dict[str, Any]:
 
 
 def _measure(training: Training, run: Run, kept: RunFolder, conduct: ExecutionOptions) -> dict[str, Any]:
-    """Keep and rank the last and the best weights; keep the ranks of those that the run reports."""
+    """Write and rank the last and the best weights; write the ranks of the weights that the run reports."""
     model, progress = training.model, training.progress
     versions = {"last": (progress.epoch, model.state_dict())}
     if progress.best_epoch:
         versions["best"] = (progress.best_epoch, training.best_weights)
-    ranked: dict[int, dict[str, Ranks]] = {}
+    ranked: dict[int, HeldOutRanks] = {}
     for name, (epoch, weights) in versions.items():
         if conduct.keep_model:
-            words = {"run": run.id, "form": run.form, "rank": run.rank, "epoch": epoch}
-            save_model(kept.weights_file(name), model, weights, words)
+            write_weights(kept, name, model, weights, run=run, epoch=epoch)
         if epoch not in ranked:
             model.load_state_dict(weights)
-            ranked[epoch] = {split: rank(model, training.graph, split, track=conduct.track) for split in HELD_OUT}
-    measured = {
-        name: {"epoch": epoch, **{split: finite(ranks.metrics()) for split, ranks in ranked[epoch].items()}}
-        for name, (epoch, _) in versions.items()
-    }
-    shared = conduct.questions
-    for split, ranks in ranked[versions[run.weights][0]].items():
-        questions = shared and Path(shared) / f"questions-{split}-{run.checksum[:8]}.parquet"
-        if current().is_first:
-            ranks.write(kept.ranks_file(split), questions=questions)
-    reported = measured[run.weights]
-    return {
-        "weights": run.weights,
-        "valid": reported["valid"],
-        "test": reported["test"],
-        "last": measured["last"],
-        "best": measured.get("best"),
-    }
+            ranked[epoch] = rank_held_out(model, training.graph, track=conduct.track)
+    by_name = {name: (epoch, ranked[epoch]) for name, (epoch, _) in versions.items()}
+    if current().is_first:
+        write_ranks(kept, by_name[run.weights][1], run=run, questions=conduct.questions)
+    return metrics_by_weights(by_name, reported=run.weights)
 
 
 def _costs(training: Training, kept: RunFolder, peak: int) -> dict[str, Any]:
     seconds = [entry["seconds"] for entry in kept.events]
-    model = training.model
     return {
         "epochs": training.progress.epoch,
         "seconds_per_epoch": statistics.median(seconds[WARM_UP:] or seconds) if seconds else None,
         "seconds_last_epoch": seconds[-1] if seconds else None,
         "seconds_total": math.fsum(seconds),
-        "parameters": model.n_parameters,
-        "relation_parameters": model.n_relation_parameters,
-        "relation_bytes": model.n_relation_parameters * model.relations.element_size(),
+        **parameter_counts(training.model),
         "peak_bytes": peak,
     }
-
-
-def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Metrics for JSON: what an empty split cannot have is null."""
-    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
 def _difference(old: Run, new: Run) -> str:
