@@ -1,4 +1,4 @@
-"""What growth measurements say, in words. Without torch."""
+"""Describe growth measurements in sentences. Does not import torch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LAST = 3
-"""Points at the large end that a power is fitted to."""
+"""Number of the largest sizes that the exponent is fitted to."""
 
 
 def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
-    """The power with which costs grow with sizes at the large end: least squares in logarithms."""
+    """The exponent of growth: least squares in logarithms over the largest sizes."""
     x = [math.log(size) for size in sizes[-LAST:]]
     y = [math.log(cost) for cost in costs[-LAST:]]
     middle_x, middle_y = sum(x) / len(x), sum(y) / len(y)
@@ -20,9 +20,9 @@ def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
 
 
 def in_words(points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the slopes say, a sentence for each size that moves."""
+    """One sentence for each size that was varied."""
     sentences = []
-    for moves, plural in (("entities", "entities"), ("rank", "the rank"), ("batch", "the batch")):
+    for moves, size in (("entities", "number of entities"), ("rank", "rank"), ("batch", "batch")):
         line = [point for point in points if point["moves"] == moves]
         if len(line) < 2:
             continue
@@ -32,8 +32,8 @@ def in_words(points: Sequence[Mapping[str, Any]]) -> list[str]:
         others = [name for name in ("entities", "rank", "batch") if name != moves]
         fixed = " and ".join(f"{name} {line[0][name]:,}" for name in others)
         sentences.append(
-            f"With {fixed}: from {sizes[max(0, len(sizes) - LAST)]:,} to {sizes[-1]:,}, twice {plural} take "
-            f"{2**time_power:.2f} times the time of a step and {2**memory_power:.2f} times the memory "
-            f"(powers {time_power:.2f} and {memory_power:.2f})."
+            f"With {fixed}: doubling the {size} multiplies the time of a step by {2**time_power:.2f} and the memory by "
+            f"{2**memory_power:.2f} (exponents {time_power:.2f} and {memory_power:.2f}, fitted from "
+            f"{sizes[max(0, len(sizes) - LAST)]:,} to {sizes[-1]:,})."
         )
     return sentences

@@ -1,4 +1,4 @@
-"""Measurements as files: one JSON object with the machine and all cells, and the same as a page. Without torch."""
+"""Write and read measurements: JSON with the machine and all cells, and a Markdown page. Does not import torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GIB = 1 << 30
 
 
 def write(folder: Path, found: Mapping[str, Any], *, name: str | None = None) -> list[Path]:
-    """`<theme>_<hardware>_<date>.json` and `.md` in the folder, or another name instead of the theme; both paths."""
+    """Write `<theme>_<hardware>_<date>.json` and `.md`; return both paths. `name` replaces the theme."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{name or found['theme']}_{found['hardware']}_{found['date']}"
     stored, page = folder / f"{stem}.json", folder / f"{stem}.md"
@@ -33,14 +33,14 @@ def today() -> str:
 
 
 def hardware_of(machine: Mapping[str, Any], cores: int) -> str:
-    """A short name for file names: the card, or the number of cores."""
+    """A short name of the machine for file names: the GPU, or the number of cores."""
     if str(machine["device"]).startswith("cuda"):
         return re.sub(r"[^a-z0-9]+", "-", str(machine["name"]).casefold().removeprefix("nvidia ")).strip("-")
     return f"{cores}cores"
 
 
 def page_of(found: Mapping[str, Any]) -> str:
-    """The results as a page."""
+    """The results as a Markdown page."""
     title = {"train": "Training", "rank": "Ranking", "growth": "Growth of a training step"}[found["theme"]]
     lines = [
         f"<!-- written by {found['command']} -->",
@@ -63,14 +63,16 @@ def section_of(found: Mapping[str, Any]) -> str:
         products = {rates["flops_of"]: rates["flops_per_second"], "fp32": rates["exact_flops_per_second"]}
         told = ", ".join(f"{rate / 1e12:.3g} TFLOP/s ({kind})" for kind, rate in products.items())
         copies = f"{rates['bytes_per_second'] / 1e9:,.0f} GB/s (read and written)"
-        lines.append(f"Measured in the same run: copies {copies}, products {told}. Load before: {found['load']}.")
+        lines.append(
+            f"Measured in the same run: copies {copies}, matrix products {told}. Load before: {found['load']}."
+        )
         if found.get("pykeen"):
             lines.append(f"PyKEEN {found['pykeen']}: LCWA, cross-entropy, one pass over the same triples.")
     return "\n".join([*lines, "", table_of(found), "", *words_of(found)]).rstrip()
 
 
 def latest(folder: Path, name: str) -> Path | None:
-    """The newest results of `<theme>_<hardware>`, None where there are none."""
+    """The newest result file of `<theme>_<hardware>`, or None."""
     dated = re.compile(re.escape(name) + r"_\d{4}-\d\d-\d\d\.json")
     return max((path for path in folder.glob("*.json") if dated.fullmatch(path.name)), default=None)
 
@@ -86,56 +88,72 @@ def table_of(found: Mapping[str, Any]) -> str:
 
 
 def words_of(found: Mapping[str, Any]) -> list[str]:
-    """What stands below the table."""
+    """Lines below the table: the columns explained, the gains of each graph, and the ways that steps were computed."""
     if found["theme"] == "growth":
         return [f"- {sentence}" for sentence in in_words(found["cells"])]
-    lines = [_reading(found["theme"]), *ranges(found["cells"])]
+    lines = [*explained(found), "", *ranges(found["cells"])]
     paths = {cell["path"]: f"{cell['dataset']} {cell['form']}" for cell in found["cells"] if "path" in cell}
-    lines += [f"- path of {where}: {path}" for path, where in paths.items()]
+    if paths:
+        lines += ["How each step was computed:", "", *(f"- {where}: {path}" for path, where in paths.items()), ""]
     for cell in found["cells"]:
         if reached := cell.get("time_to"):
             lines.append(
-                f"- {cell['dataset']} {cell['form']}: test MRR {reached['mrr']:.4f} after {reached['epochs']} epochs, "
-                f"{reached['training_seconds']:.1f} s of training (the first epoch {reached['first_epoch_seconds']:.1f}"
-                f" s), {reached['seconds']:.1f} s in all with ranking; wanted {reached['wanted_mrr']}."
+                f"{cell['dataset']} {cell['form']} reached a test MRR of {reached['mrr']:.4f} after "
+                f"{reached['epochs']} epochs; the target was {reached['wanted_mrr']}. Training took "
+                f"{reached['training_seconds']:.1f} s, of which the first epoch took "
+                f"{reached['first_epoch_seconds']:.1f} s. Training and ranking together took "
+                f"{reached['seconds']:.1f} s."
             )
     return lines
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Results as they were written."""
+    """The content of a result file."""
     found: dict[str, Any] = read_json(path)
     return found
 
 
 def ranges(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How many times as fast, from the least to the most of a graph's cells in one precision, where both orders were
-    measured."""
+    """A Markdown table of how many times as long each program took: minimum to maximum over the cells of a graph and
+    precision. Only cells that were also measured with `--together` count; without any the list is empty."""
     lines = []
     measured = [cell for cell in cells if cell.get("together_seconds")]
     for kind in dict.fromkeys((cell["dataset"], cell["precision"]) for cell in measured):
         here = [cell for cell in measured if (cell["dataset"], cell["precision"]) == kind]
         told = []
-        for name, others, ours in CONTESTS:
-            if ratios := [cell[others] / cell[ours] for cell in here if cell.get(others)]:
-                ends = dict.fromkeys(f"{end:.1f}" for end in (min(ratios), max(ratios)))
-                told.append(f"{name} {' to '.join(ends)}")
-        lines.append(f"- {' in '.join(kind)}: {', '.join(told)}.")
-    return lines
+        for _, others, ours in CONTESTS:
+            ratios = [cell[others] / cell[ours] for cell in here if cell.get(others)]
+            ends = dict.fromkeys(f"{end:.1f}" for end in (min(ratios), max(ratios))) if ratios else ["-"]
+            told.append(" to ".join(ends))
+        lines.append(f"| {' | '.join([*kind, *told])} |")
+    if not lines:
+        return []
+    names = [name for name, _, _ in CONTESTS]
+    head = [f"| {' | '.join(['dataset', 'precision', *names])} |", "|---|---|" + "---:|" * len(names)]
+    return ["Time of another program divided by ours, over the cells of a graph:", "", *head, *lines, ""]
 
 
-def _reading(theme: str) -> str:
-    spread = "± is half of the spread between the rounds, in per cent of the median."
-    if theme == "rank":
-        return f"Seconds to rank all test questions, filtered, medians of alternating rounds. {spread}\n"
-    return (
-        "Seconds per epoch, medians of alternating rounds; a long epoch is extrapolated from a random part of it. "
-        "*plain* is the published recipe in plain PyTorch with the same entity width, *wide* the same with the "
-        "published code's entity width, both in float32; *plain alone* is plain on a CPU in a process of its own, as "
-        "`python -m bench.plain` runs it; *together* is ours with `--group-queries 16`: the same examples and batch "
-        "sizes, but up to 16 answers of a question side by side, scored once; *floor* is the larger of arithmetic and "
-        f"traffic at the measured rates. {spread}\n"
-    )
+MEANING = {
+    "±": "half of the spread between the rounds, in per cent of the median",
+    "together": "ours with `--group-queries 16`, which scores up to 16 answers of a question at once",
+    "plain": "the published recipe in plain PyTorch, in float32, with our entity width",
+    "plain alone": "the same in a separate process (`python -m bench.plain`)",
+    "wide": "plain with the entity width of the published code",
+    "floor": "the least time that the arithmetic or the memory traffic needs at the measured rates",
+}
+"""The explanation of each column whose name does not explain itself."""
+
+
+def explained(found: Mapping[str, Any]) -> list[str]:
+    """What the numbers and the columns of the table mean, only for the columns that are shown."""
+    first = {
+        "train": "Times are seconds per epoch: medians over rounds that alternate between the programs. The time of a "
+        "long epoch is extrapolated from a random part of it.",
+        "rank": "Times are seconds to rank all test questions, filtered: medians over rounds that alternate between "
+        "the programs.",
+    }[found["theme"]]
+    shown = [name for name, tell in COLUMNS[found["theme"]] if any(tell(cell) for cell in found["cells"])]
+    return [first, "", *(f"- *{name}*: {MEANING[name]}" for name in shown if name in MEANING)]
 
 
 def _seconds(key: str) -> Callable[[Mapping[str, Any]], str]:
@@ -170,11 +188,11 @@ CONTESTANTS = {
 }
 ORDERS = {"ours": "seconds_per_epoch", "together": "together_seconds"}
 CONTESTS = [(f"{name} / {order}", key, ours) for name, key in CONTESTANTS.items() for order, ours in ORDERS.items()]
-"""Who is held against which order of ours: name, and the keys of both."""
+"""Each comparison: its name, the key of the other program's seconds, and the key of ours."""
 
 
 def _contest(contestant: str) -> list[Column]:
-    """A contestant's seconds, and how many times ours they are."""
+    """Two kinds of columns: the seconds of another program, and their ratio to ours."""
     seconds = CONTESTANTS[contestant]
     ratios = [(name, _against(key, ours)) for name, key, ours in CONTESTS if key == seconds]
     return [(contestant, _seconds(seconds)), *ratios]
@@ -218,4 +236,4 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         ("path", lambda cell: str(cell["path"]).partition(":")[0]),
     ],
 }
-"""What a table shows of a cell, per theme; a column that is empty everywhere is left out."""
+"""The columns of a table, per theme. A column that is empty in all cells is not shown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -91,9 +92,7 @@ def test_ranges_state_minimum_and_maximum() -> None:
         "plain_seconds": 2.0,
     }
     other = {**cell, "seconds_per_epoch": 0.5, "pykeen_seconds": 4.0}
-    assert ranges([cell, other]) == [
-        "- x in fp32: plain / ours 2.0 to 4.0, plain / together 4.0, PyKEEN / ours 8.0, PyKEEN / together 8.0."
-    ]
+    assert "| x | fp32 | 2.0 to 4.0 | 4.0 | - | - | - | - | 8.0 | 8.0 |" in ranges([cell, other])
     assert not ranges([{**cell, "together_seconds": None}])
 
 
@@ -149,8 +148,7 @@ def test_slope_is_the_exponent_of_growth() -> None:
         for n in sizes
     ]
     (sentence,) = in_words(points)
-    assert "rank 8 and batch 10: from 100 to 10,000, twice entities take 2.00 times the time" in sentence
-    assert "4.00 times the memory" in sentence
+    assert re.findall(r"[\d.,]*\d", sentence) == ["8", "10", "2.00", "4.00", "1.00", "2.00", "100", "10,000"]
 
 
 @pytest.mark.slow
