@@ -138,7 +138,7 @@ def test_markdown(written: Path) -> None:
         assert (written / figure).exists()
 
 
-def test_html_stands_alone(written: Path, whole_paper: Path) -> None:
+def test_html_is_self_contained(written: Path, whole_paper: Path) -> None:
     for folder in (written, whole_paper):
         page = Page()
         source = (folder / "report.html").read_text()
@@ -156,7 +156,7 @@ def test_html_stands_alone(written: Path, whole_paper: Path) -> None:
     assert "Complεx" in page.text
 
 
-def test_every_table_of_the_paper_is_there(whole_paper: Path) -> None:
+def test_report_has_every_table_of_the_paper(whole_paper: Path) -> None:
     text = (whole_paper / "report.md").read_text()
     for dataset in ("FB15K-237", "WN18RR", "YAGO3-10", "FB15K", "WN18"):
         for title in ("Main results on", "Ablations on", "Time t-test (h, p) on", "MRR t-test (h, p) on"):
@@ -165,14 +165,14 @@ def test_every_table_of_the_paper_is_there(whole_paper: Path) -> None:
     assert "Of 43 published results 2 were run" in text
 
 
-def test_no_path_of_this_machine_is_written(whole_paper: Path) -> None:
+def test_report_contains_no_local_path(whole_paper: Path) -> None:
     for name in ("report.md", "report.tex", "report.html", "report.json"):
         assert str(whole_paper.parent) not in (whole_paper / name).read_text()
         assert str(PAPER.parent) not in (whole_paper / name).read_text()
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_a_report_on_nothing(here: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_without_runs(here: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CONJOIN_DATA", raising=False)
     monkeypatch.setenv("CONJOIN_CACHE", str(tmp_path / "cache"))
     if here:
@@ -194,13 +194,13 @@ def test_without_published_numbers_nothing_counts_as_reproduced(tmp_path: Path) 
         assert ("counts as reproduced" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")) is said
 
 
-def test_the_command_that_fills_the_rest_can_be_copied(tmp_path: Path) -> None:
-    """Named as it was typed, so that it is found from the same folder; without the folders of this machine."""
+def test_the_command_for_missing_runs_is_complete(tmp_path: Path) -> None:
+    """A relative path is kept, so that the command works from the same folder; an absolute path is cut to its name."""
     study = tiny(tmp_path)
     for file, named in ((Path("studies/tiny.toml"), "studies/tiny.toml"), (study.file, "tiny.toml")):
         write_report(replace(study, file=file), tmp_path, tmp_path / "out")
         told = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-        assert f"is filled by `conjoin study run {named} --only dataset=UMLS`." in told
+        assert f"`conjoin study run {named} --only dataset=UMLS`." in told
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pyte
     assert "Plots are left out: plotting needs the package matplotlib" in (tmp_path / "report/report.html").read_text()
 
 
-def test_what_was_left_out_is_named(tmp_path: Path) -> None:
+def test_unreadable_runs_are_named(tmp_path: Path) -> None:
     study = fill(tmp_path)
     cell = study.cell("UMLS", study.rows["tied"], 1)
     (tmp_path / cell.folder / "result.json").write_text("{}")

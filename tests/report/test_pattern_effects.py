@@ -104,7 +104,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     assert any("patterns" in text for text in pattern_effects(collect(study, tmp_path), tmp_path).missing)
 
 
-def test_missing_cells_are_said(tmp_path: Path) -> None:
+def test_missing_cells_are_named(tmp_path: Path) -> None:
     study = study_of(tmp_path)
     found = pattern_effects(collect(study, tmp_path), tmp_path)
     assert found.missing == ("own complex", "own tied")

@@ -39,7 +39,7 @@ def test_the_headline_counts_datasets(one: PatternEffect) -> None:
     assert silent.headline.startswith("over all questions it is not told apart on one of one dataset: A +0.100")
 
 
-def test_gains_losses_and_silence_by_pattern(one: PatternEffect) -> None:
+def test_sentences_list_gains_losses_and_undecided_patterns(one: PatternEffect) -> None:
     tests = [
         made(one, "A", EVERYTHING, 0.1),
         made(one, "A", "symmetric", 0.1),

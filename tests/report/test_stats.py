@@ -199,7 +199,7 @@ def test_one_triple_decides_nothing(test: Callable[[Answers, Answers], Paired | 
     assert 0 < again.p < 1e-2
 
 
-def test_other_questions_are_refused() -> None:
+def test_different_questions_raise() -> None:
     with pytest.raises(RunError, match="same questions"):
         paired(Answers.of([ranks_of([1, 2])]), Answers.of([ranks_of([1, 2, 3, 4])]))
     with pytest.raises(RunError, match="same questions"):
@@ -208,7 +208,7 @@ def test_other_questions_are_refused() -> None:
         Answers.of([])
 
 
-def test_what_print_leaves_open() -> None:
+def test_intervals_of_rounded_numbers() -> None:
     assert within_half(26, unit=1) == Interval(25.5, 26.5)
     assert within_half(0, unit=1) == Interval(0, 0.5)
     assert within_digit(4e-4) == Interval(3.5e-4, 4.5e-4)

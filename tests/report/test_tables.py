@@ -39,7 +39,7 @@ def filled(root: Path) -> Findings:
     return collect(study, root)
 
 
-def test_datasets_show_where_the_paper_counted_otherwise(tmp_path: Path) -> None:
+def test_datasets_table_notes_counts_that_differ_from_the_paper(tmp_path: Path) -> None:
     study = tiny(tmp_path)
     counted(tmp_path, study, "UMLS", train=5_216, valid=652, test=661, entities=135, relations=46)
     table = datasets_table(collect(study, tmp_path))
@@ -47,7 +47,7 @@ def test_datasets_show_where_the_paper_counted_otherwise(tmp_path: Path) -> None
     assert [entry.text for entry in row] == ["UMLS", "5,216", "652", "661", "135", "46", "10,432"]
     assert [entry.note for entry in row] == ["", "", "", "", "paper 136", "", ""]
     stand_in = datasets_table(collect(tiny(tmp_path / "other", graph="nations"), tmp_path / "other"))
-    assert stand_in.rows[0][0].note == "nations in its place"
+    assert "nations" in stand_in.rows[0][0].note
 
 
 def test_the_paper_s_table_of_datasets_needs_no_run(tmp_path: Path) -> None:
@@ -82,12 +82,13 @@ def test_results(tmp_path: Path) -> None:
     assert column(controls, "Verdict") == ["not run"]
 
 
-def test_times_of_two_machines_are_not_compared_silently(tmp_path: Path) -> None:
+def test_a_note_names_different_machines(tmp_path: Path) -> None:
     study = tiny(tmp_path)
     for seed, card in enumerate(("A", "B")):
         finished(tmp_path, study.cell("UMLS", study.rows["complex"], seed), mrr=0.9, card=card)
     notes = results_table(collect(study, tmp_path), "UMLS", "main").notes
-    assert notes == ("Runs were made on different machines (A, B): their times do not compare.",)
+    assert len(notes) == 1
+    assert "(A, B)" in notes[0]
 
 
 def test_costs_and_origins(tmp_path: Path) -> None:
@@ -105,17 +106,17 @@ def test_costs_and_origins(tmp_path: Path) -> None:
     assert spans([3, 0, 1, 2, 7]) == "0–3, 7"
 
 
-def test_against_print(tmp_path: Path) -> None:
+def test_agreement_table_has_differences_and_verdicts(tmp_path: Path) -> None:
     found = filled(tmp_path)
     table = agreement_table(found, [o for o in found.outcomes.values() if o.published])
     assert column(table, "MRR − paper") == ["+0.0020", "−0.0090"]
     assert column(table, "H@3 − paper") == ["−0.0100", "0.0000"]
-    assert column(table, "Paper's") == ["9 ± 1", "4 ± 0"]
-    assert column(table, "on Hits@n") == ["H@3 lower by .010", "reproduced within .005"]
+    assert column(table, "Paper, s/epoch") == ["9 ± 1", "4 ± 0"]
+    assert column(table, "Verdict on Hits@n") == ["H@3 lower by .010", "reproduced within .005"]
     assert "Ours: test card" in table.notes[0]
 
 
-def test_tests_as_the_appendix_prints_them(tmp_path: Path) -> None:
+def test_matrix_of_welch_tests(tmp_path: Path) -> None:
     found = filled(tmp_path)
     tests = run_tests(found)
     table = matrix_table(found, tests, "UMLS", measure="mrr")

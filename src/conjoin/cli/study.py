@@ -200,7 +200,8 @@ def status(
             show(f"No estimate for {', '.join(unknown)} yet. The first run there reads the size of the graph.")
         else:
             show(
-                f"The {len(left)} open runs will take about {duration(guess.total(left))}, estimated from {guess.source}."
+                f"The {len(left)} open runs will take about {duration(guess.total(left))},"
+                f" estimated from {guess.source}."
             )
 
 

@@ -1,4 +1,4 @@
-"""A report as one page of HTML that needs nothing else: style and plots are inside, light and dark, wide and narrow."""
+"""Writes a report as one self-contained HTML page, for light and dark, wide and narrow screens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _section(section: Section) -> str:
 
 
 def _figure(figure: Figure) -> str:
-    """Ids within a plot are made its own: one page holds several."""
+    """A plot as HTML. Its ids get the plot's name as a prefix, because a page contains several plots."""
     drawing = _ID.sub(rf"\g<1>{figure.name}-", figure.svg[figure.svg.index("<svg") :])
     drawing = drawing.replace("<svg ", f'<svg role="img" aria-label="{escape(figure.words)}" ', 1)
     return f'<figure>\n<figcaption>{_text(figure.title)}</figcaption>\n<div class="scroll">{drawing}</div>\n</figure>\n'

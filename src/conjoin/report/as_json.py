@@ -1,4 +1,4 @@
-"""A report as one object for programs: cells (one per dataset and row) and tests."""
+"""A report as one JSON object: cells (one per dataset and row) and tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def report_json(
     printed: Sequence[PrintedCheck],
     root: Path,
 ) -> dict[str, Any]:
-    """Everything the report shows. Folders are named as seen from the results root."""
+    """The content of report.json. Folders are relative to the results root."""
     study = findings.study
     return {
         "study": study.name,

@@ -1,4 +1,4 @@
-"""A report in LaTeX: compiles with plain pdflatex, with nothing beyond booktabs, amssymb and the standard tools."""
+"""Writes a report in LaTeX that pdflatex compiles with booktabs, amssymb and the standard packages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _COLUMNS = {"left": "l", "right": "r"}
 _TEXT_WIDTH = 26.7
 """Centimetres across a landscape page."""
 _SHORT = 18
-"""Tables of so many rows are kept on one page; longer ones may break."""
+"""Tables with at most this number of rows stay on one page; longer ones may break."""
 
 _OPENING = r"""\documentclass{article}
 \usepackage[a4paper,landscape,margin=1.5cm]{geometry}
@@ -64,7 +64,7 @@ _OPENING = r"""\documentclass{article}
 
 
 def latex(document: Document, *, figures: str) -> str:
-    """The whole report; plots are files in the folder `figures` beside it."""
+    """The whole report. Plots are files in the folder `figures`."""
     parts = [
         _OPENING,
         f"\\title{{{tex(document.title)}}}\n\\date{{}}\n\\begin{{document}}\n\\maketitle\n",
@@ -78,7 +78,7 @@ def latex(document: Document, *, figures: str) -> str:
 
 
 def tex(text: str) -> str:
-    """Plain text so that LaTeX prints it; a character that it may not know becomes its number."""
+    """Plain text escaped for LaTeX; a character without a known command becomes its code point."""
     pieces: list[str] = []
     position = 0
     for mark in SUBSCRIPT.finditer(text):

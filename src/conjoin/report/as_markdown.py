@@ -1,4 +1,4 @@
-"""A report in Markdown, as GitHub reads it."""
+"""Writes a report in GitHub's Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ESCAPED = str.maketrans({char: f"\\{char}" for char in "\\|*<>[]"})
 
 
 def markdown(document: Document, *, figures: str) -> str:
-    """The whole report; plots are files in the folder `figures` beside it."""
+    """The whole report. Plots are files in the folder `figures`."""
     parts = [f"# {_text(document.title)}", *map(_paragraph, document.words)]
     for section in document.sections:
         parts += [f"## {_text(section.title)}", *map(_paragraph, section.words)]
@@ -46,7 +46,7 @@ def _entry(entry: Entry) -> str:
 
 
 def _paragraph(words: str) -> str:
-    """Text between backticks stays as it is."""
+    """A paragraph; text between backticks is not escaped."""
     return "".join(f"`{part}`" if odd % 2 else _text(part) for odd, part in enumerate(CODE.split(words)))
 
 

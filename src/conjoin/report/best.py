@@ -1,4 +1,4 @@
-"""The two judgements of a report: which values of a table are best, and whether a published number was reproduced."""
+"""Decides which values of a table are best, and whether a published number was reproduced."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from conjoin.report.stats import Moments, welch
 from conjoin.studies.spec import MEASURES
 
 WITHIN = {"mrr": 0.003, "hits1": 0.005, "hits3": 0.005, "hits10": 0.005}
-"""How far from the printed value a mean may lie to count as a reproduction."""
+"""Largest distance from the printed value that counts as a reproduction."""
 UNPUBLISHED = "no published number"
 ROUNDING = 1e-9
-"""Slack for sums that are exact only in decimals: .353 − .350 is a difference of .003."""
+"""Tolerance for rounding in binary numbers: .353 − .350 counts as a difference of .003."""
 
 RULE = (
-    "Bold is the best of a dataset by the paper's rule, read so that it gives exactly the bold values the paper prints."
-    " All rows of the main table and all others that are tested compete, whichever table shows them; ablations without"
-    " tests and controls do not."
-    " First the best mean as printed: the highest for quality, the lowest for time."
-    " Where means print alike, the smaller printed deviation leads."
-    " For time and MRR every value that Welch's test cannot tell from a leading one is bold too;"
-    " for Hits@n, which are not tested, every equal printed mean is."
+    "Bold marks the best values of a dataset by the paper's rule; on the paper's numbers it gives exactly the"
+    " bold values of the paper. All rows of the main table and all other tested rows compete; ablations without"
+    " tests and controls do not. The best printed mean leads: the highest for quality, the lowest for time."
+    " Between equal printed means the smaller printed deviation leads. For time and MRR, values that Welch's test"
+    " cannot distinguish from a leading one are bold too. Hits@n are not tested; there, all equal printed means"
+    " are bold."
 )
 
 
 @dataclass(frozen=True)
 class PrintedValue:
-    """A value as printed. `sd` is None where there is none to judge by."""
+    """A value as printed. `sd` is None without a standard deviation."""
 
     mean: float
     sd: float | None = None
@@ -38,7 +37,7 @@ class PrintedValue:
 def best_values(
     values: Mapping[str, PrintedValue], *, lowest: bool, equal: Callable[[str, str], bool]
 ) -> frozenset[str]:
-    """The names whose values are bold: the leading ones and those statistically `equal` to one of them.
+    """The names whose values are bold: the leading values and all values statistically `equal` to one of them.
 
     The leading ones have the best printed mean and, among equal means, the smallest printed deviation. A value without
     a deviation (one seed) cannot lose by it.
@@ -53,7 +52,7 @@ def best_values(
 
 
 def competing(findings: Findings, dataset: str) -> tuple[RowResult, ...]:
-    """The outcomes among which the best of a dataset is sought."""
+    """The outcomes that compete for the best values of a dataset."""
     tested = {row for each in findings.study.comparisons if dataset in each.datasets for row in (each.a, each.b)}
     return tuple(
         outcome
@@ -80,7 +79,7 @@ def best_rows(findings: Findings, dataset: str, measure: str) -> frozenset[str]:
 
 
 def published_value(outcome: RowResult, measure: str) -> float | None:
-    """The printed number that a measure of ours may be held against; none for a stand-in."""
+    """The published value with which a measure may be compared; None for a stand-in graph."""
     if outcome.published is None or outcome.benchmark.stand_in:
         return None
     value: float | None = getattr(outcome.published, measure)
@@ -88,19 +87,19 @@ def published_value(outcome: RowResult, measure: str) -> float | None:
 
 
 def difference(outcome: RowResult, measure: str) -> float | None:
-    """Our mean less the printed one."""
+    """Our mean minus the printed one."""
     ours, printed = outcome.moments(measure), published_value(outcome, measure)
     return None if ours is None or printed is None else ours.mean - printed
 
 
 def reproduced(outcome: RowResult, measure: str) -> bool | None:
-    """Is the mean close enough to the printed one? None where that cannot be asked."""
+    """Whether the mean is close enough to the printed one; None if either is missing."""
     apart = difference(outcome, measure)
     return None if apart is None else abs(apart) <= WITHIN[measure] + ROUNDING
 
 
 def verdict(findings: Findings, outcome: RowResult) -> str:
-    """Plain words on the MRR of an outcome."""
+    """The verdict on the MRR of an outcome, in words."""
     if outcome.absent:
         return outcome.absent
     if outcome.benchmark.stand_in:
@@ -115,7 +114,7 @@ def verdict(findings: Findings, outcome: RowResult) -> str:
 
 
 def hits_verdict(outcome: RowResult) -> str:
-    """Plain words on Hits@n: one sentence where all agree, else those that do not."""
+    """The verdict on Hits@n in words: one phrase if all agree, otherwise the values that differ."""
     hits = [measure for measure in QUALITY if measure != "mrr" and difference(outcome, measure) is not None]
     if not hits:
         return ""

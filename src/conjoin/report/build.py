@@ -1,4 +1,4 @@
-"""The report of a study: Markdown, LaTeX, one HTML page and JSON, from run folders alone. Never imports torch."""
+"""Writes the report of a study as Markdown, LaTeX, HTML and JSON from its run folders. Does not import torch."""
 
 from __future__ import annotations
 
@@ -39,37 +39,37 @@ FIGURES = "figures"
 Plot = Literal["curves", "frontier", "pvalues", "patterns"]
 WEIGHTS = {"last": "the last epoch", "best": "the epoch with the best validation MRR"}
 WELCH = (
-    "Welch's two-sample t-test between the runs of two rows (unknown and unequal variances), printed as in the paper's"
-    " appendix: h = 1 where equal means are rejected. Below it p after Holm's correction over all tests of that measure"
-    " on that dataset, and the published test where there is one. A row with fewer than two seeds has no test. Italics:"
-    " across families."
-    " Times are tested as they were measured: where runs shared their machine with others, the test says nothing."
+    "Welch's t-test asks whether the mean over the seeds of two rows differs by more than chance; the variances"
+    " may differ. Each entry is (h, p) as in the paper's appendix: h = 1 means that equal means are rejected. The"
+    " second line has p after Holm's correction for all tests of that measure on that dataset, and the published"
+    " test if there is one. A row with fewer than two seeds has no test. Italics mark tests across families. A"
+    " test of times means nothing if the runs shared their machine with other programs."
 )
 PAIRED = (
-    "Both models answered the same test questions, so they are compared question by question: reciprocal ranks are"
-    " averaged over a model's seeds, then over the two questions that are asked of one triple. Triples are resampled"
-    f" ({RESAMPLES:,} times) for the interval, not questions, because the two questions about one fact do not err"
-    " independently;"
-    " p is the t-test of the triples' differences against 0, Holm's correction is over the dataset's tests."
-    " This says whether the difference would hold on other questions of this kind, for these trained models;"
+    "Both models answered the same test questions, so a paired test compares them question by question. The reciprocal"
+    " rank (1 / rank of the right answer) is averaged over a model's seeds, then over the two questions about each"
+    " triple, (head, relation, ?) and (?, relation, tail)."
+    f" The interval comes from resampling triples ({RESAMPLES:,} times), because the two questions about a triple are"
+    " not independent. p is the t-test of the triples' differences against 0; Holm's correction is over the dataset's"
+    " tests. The paired test says whether the difference would hold on other questions, for these trained models."
     " Welch's test above says whether it would hold for other seeds."
 )
 PRINTED = (
-    "Every mean and deviation in print is rounded, so the paper's p-values can only be recomputed as intervals: over"
-    " all means within half of the last printed digit and all deviations that print alike (17 runs; 5 for the"
-    " half-regularised, vertical and horizontal forms). A printed p agrees when the interval holds a p that prints so."
-    " The last column tells whether h follows from print alone."
+    "The printed means and deviations are rounded, so the paper's p-values can only be recomputed as intervals:"
+    " over all means within half of the last printed digit and all deviations that round to the printed one (17"
+    " runs; 5 for the half-regularised, vertical and horizontal forms). A printed p agrees if the interval"
+    " contains a p that rounds to it. The last column says whether h follows from the printed numbers alone."
 )
 COSTS = (
-    "Relation bytes are those of the numbers stored for relations, reciprocals included. Seconds are the median epoch"
-    " after warm-up; the paper reports the last epoch, shown beside it. Peak memory is that of the card, or of the"
-    " whole process where a CPU did the work."
+    "Relation bytes count the numbers stored for relations and for their reciprocals (each relation read from tail to"
+    " head). Seconds are the median epoch after warm-up; the next column has the last epoch, which the paper reports."
+    " Peak memory is the memory of the graphics card, or of the whole process on a CPU."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportTests:
-    """Everything that was tested."""
+    """All tests of a report."""
 
     runs: tuple[RunTest, ...]
     questions: tuple[QuestionTest, ...]
@@ -80,7 +80,7 @@ class ReportTests:
 def write_report(study: Study, root: Path, folder: Path, *, track: Track = silent) -> dict[str, Any]:
     """Write report.md, .tex, .html and .json from the runs under the results root into `folder`; returns the JSON.
 
-    Plots are inside the page; for the other two they lie in a folder beside them, as SVG and PDF.
+    The HTML page contains its plots; the Markdown and LaTeX files refer to SVG and PDF files in the folder `figures`.
     """
     findings = collect(study, root)
     questions, unread = question_tests(findings, track=track)
@@ -91,9 +91,9 @@ def write_report(study: Study, root: Path, folder: Path, *, track: Track = silen
         patterns=pattern_effects(findings, root, track=track),
     )
     document = build(findings, tests, unread=unread)
-    told = report_json(findings, runs=tests.runs, questions=tests.questions, printed=tests.printed, root=root)
-    told["patterns"] = [test.to_json() for test in tests.patterns.tests]
-    told["left_out"] += unread
+    content = report_json(findings, runs=tests.runs, questions=tests.questions, printed=tests.printed, root=root)
+    content["patterns"] = [test.to_json() for test in tests.patterns.tests]
+    content["left_out"] += unread
     contents = {
         "report.md": markdown(document, figures=FIGURES).encode(),
         "report.tex": latex(document, figures=FIGURES).encode(),
@@ -101,19 +101,19 @@ def write_report(study: Study, root: Path, folder: Path, *, track: Track = silen
         **{f"{FIGURES}/{figure.name}.svg": figure.svg.encode() for figure in document.figures},
         **{f"{FIGURES}/{figure.name}.pdf": figure.pdf for figure in document.figures},
     }
-    _write(folder, {**contents, "report.json": sealed(told)})
-    return told
+    _write(folder, {**contents, "report.json": sealed(content)})
+    return content
 
 
 class WrittenReport(NamedTuple):
-    """The files of a plot, and a sentence on what it does not show for want of runs."""
+    """The files of a plot, and a sentence that names the comparisons without runs; empty if there are none."""
 
     files: tuple[Path, ...]
     lacking: str
 
 
 def write_plot(findings: Findings, plot: Plot, folder: Path, *, root: Path, track: Track = silent) -> WrittenReport:
-    """Write one of the report's plots alone into `folder`, as SVG and PDF; no file where nothing is to be drawn yet."""
+    """Write one of the report's plots into `folder` as SVG and PDF; no files if there is nothing to draw yet."""
     lacking = ""
     if plot == "pvalues":
         drawn = plots.pvalues(findings, run_tests(findings))
@@ -138,7 +138,7 @@ def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def build(findings: Findings, tests: ReportTests, *, unread: Sequence[str] = ()) -> Document:
-    """The report as a value. What is not there yet (no paired test, no curve) has no section."""
+    """The report as a value. A section without content (no paired test, no curve) is left out."""
     study = findings.study
     drawn, without = _draw(findings, tests)
     printed = [outcome for outcome in findings.outcomes.values() if outcome.published is not None]
@@ -185,7 +185,7 @@ def build(findings: Findings, tests: ReportTests, *, unread: Sequence[str] = ())
 
 
 def _draw(findings: Findings, tests: ReportTests) -> tuple[dict[str, tuple[Figure, ...]], tuple[str, ...]]:
-    """The plots by the section they belong to, or the reason why there are none."""
+    """The plots by section, or the reason why there are none."""
     try:
         drawn = {
             "main": plots.frontier(findings),
@@ -207,23 +207,26 @@ def _results(findings: Findings, group: str, *, figures: tuple[Figure, ...]) -> 
     study = findings.study
     tables = _filled(results_table(findings, name, group) for name in study.datasets)
     missing = [name for name in study.datasets if any(not outcome.runs for outcome in findings.on(name))]
-    words = [f"Values are those of {WEIGHTS[study.weights]}: mean ± standard deviation over seeds, on the test split."]
+    words = [
+        f"Values are mean ± standard deviation over seeds, on the test split, with the weights of"
+        f" {WEIGHTS[study.weights]}."
+    ]
     if missing and group == "main":
         file = study.file.name if study.file.is_absolute() else study.file.as_posix()
         commands = [f"`conjoin study run {file} --only dataset={name}`" for name in missing]
-        words.append(f"What is missing is filled by {listed(commands)}.")
+        words.append(f"To add the missing runs: {listed(commands)}.")
     return Section(title=TITLES[group], words=tuple(words), tables=tables, figures=figures)
 
 
 def _patterns(findings: Findings, tests: ReportTests, *, figures: tuple[Figure, ...]) -> Section:
-    """The tables by pattern, with what they say in front of them."""
+    """The tables by pattern, preceded by sentences that summarise them."""
     section = pattern_section(findings, tests.patterns)
     effects = form_effects(tests.patterns.tests, alpha=findings.study.alpha)
-    told = [
+    summaries = [
         f"{each.tied} against {each.original}: {' '.join((f'{each.headline}.', *each.sentences))}" for each in effects
     ]
     return replace(
-        section, words=(*section.words, *told, *([consistency(effects)] if effects else [])), figures=figures
+        section, words=(*section.words, *summaries, *([consistency(effects)] if effects else [])), figures=figures
     )
 
 
@@ -240,7 +243,7 @@ def _summary(findings: Findings, printed: Sequence[RowResult]) -> Iterator[str]:
     wanted = sum(len(outcome.seeds) for outcome in findings.outcomes.values())
     yield f"{runs:,} of {wanted:,} runs are finished."
     if stand_ins := [f"{each.graph} for {name}" for name, each in findings.study.datasets.items() if each.stand_in]:
-        yield f"Other graphs stand in ({', '.join(stand_ins)}): their numbers say nothing about the published ones."
+        yield f"Other graphs replace the published ones ({', '.join(stand_ins)}); their numbers do not compare."
     judged = [outcome for outcome in printed if outcome.judged and published_value(outcome, "mrr") is not None]
     ran = [outcome for outcome in judged if outcome.runs]
     if not ran:
@@ -248,7 +251,7 @@ def _summary(findings: Findings, printed: Sequence[RowResult]) -> Iterator[str]:
     close = sum(bool(reproduced(outcome, "mrr")) for outcome in ran)
     hits = sum(all(reproduced(outcome, m) is not False for m in QUALITY if m != "mrr") for outcome in ran)
     yield (
-        f"Of {len(judged)} published results {len(ran)} were run. Our mean MRR lies within {bare(WITHIN['mrr'])} of the"
+        f"Of {len(judged)} published results {len(ran)} were run. Our mean MRR is within {bare(WITHIN['mrr'])} of the"
         f" printed one in {close} of them, Hits@1, 3 and 10 all within {bare(WITHIN['hits1'])} in {hits}."
     )
 
@@ -256,7 +259,7 @@ def _summary(findings: Findings, printed: Sequence[RowResult]) -> Iterator[str]:
 def _tolerance() -> str:
     return (
         f"A published result counts as reproduced when our mean MRR is within {bare(WITHIN['mrr'])} of the printed one;"
-        f" Hits@n when within {bare(WITHIN['hits1'])}. Times are of different machines and are not judged."
+        f" Hits@n when within {bare(WITHIN['hits1'])}. Times come from different machines and are not judged."
     )
 
 

@@ -1,4 +1,4 @@
-"""What a study's run folders hold, gathered by dataset and row. Reads files only and never imports torch."""
+"""Reads the finished runs of a study, by dataset and row. Does not import torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     "peak_bytes": ("peak_bytes",),
     "epochs": ("epochs",),
 }
-"""Where each measure stands in result.json."""
+"""Keys of each measure in result.json."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +49,10 @@ class Measured:
     command: str | None
     earlier: tuple[Mapping[str, Any], ...] = ()
     events: tuple[Mapping[str, Any], ...] = ()
-    """One entry per epoch; none where they cannot be read, which the findings then list as a flaw."""
+    """One entry per epoch; empty if they cannot be read, which `Findings.flaws` then lists."""
 
     def value(self, measure: str) -> float | None:
-        """A measure of this run; None where it was not taken."""
+        """A measure of this run; None if it was not recorded."""
         found: Any = self.result
         for key in _PLACES[measure]:
             found = found.get(key) if isinstance(found, Mapping) else None
@@ -60,7 +60,7 @@ class Measured:
 
     @property
     def made_on(self) -> str:
-        """The card or processor; each in turn where the run went on elsewhere."""
+        """The graphics card or processor; all of them, in order, if the run moved to another machine."""
         places = (*self.earlier, self.environment)
         names = (str(each.get("name") or each.get("device") or "unknown") for each in places)
         return ", then ".join(dict.fromkeys(names))
@@ -68,10 +68,10 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class RowResult:
-    """All finished runs of one row on one dataset, and what was published for it.
+    """All finished runs of one row on one dataset, and the published line to compare with.
 
-    `absent` says why there is no run, in words; empty when there is one. `judged` is false where another row is the
-    one by which the published line is judged.
+    `absent` says why there are no runs; it is empty otherwise. `judged` is false if another row gets the verdict on the
+    published line.
     """
 
     benchmark: Benchmark
@@ -91,19 +91,19 @@ class RowResult:
         return [value for run in self.runs if (value := run.value(measure)) is not None]
 
     def moments(self, measure: str) -> Moments | None:
-        """Its mean and deviation over the seeds; None without a run."""
+        """Mean and standard deviation of a measure over the seeds; None without a run."""
         values = self.values(measure)
         return Moments.of(values) if values else None
 
     def answers(self) -> Answers | None:
-        """How well it answers the test questions, over the seeds whose ranks were kept; None where none were."""
+        """Reciprocal ranks of the test questions, averaged over the seeds that stored their ranks; None if none did."""
         kept = [run.folder for run in self.runs if run.folder.holds_ranks("test")]
         return Answers.of(folder.ranks("test") for folder in kept) if kept else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """A study and what became of it. `graphs` has the counts of each dataset, `flaws` what could not be used."""
+    """A study with its results. `graphs` has the counts of each dataset, `flaws` names runs that cannot be used."""
 
     study: Study
     outcomes: Mapping[tuple[str, str], RowResult]
@@ -154,8 +154,8 @@ def collect(study: Study, root: Path) -> Findings:
 
 
 def _read(each: CellStatus, title: str, flaws: list[str]) -> Measured:
-    """The run of a cell that is done. Events that cannot be read are a flaw of the findings, not of the run."""
-    told = each.folder.settings
+    """The finished run of a cell. Events that cannot be read are added to `flaws`; the run still counts."""
+    settings = each.folder.settings
     run, result = each.folder.run, each.folder.result
     try:
         events = tuple(each.folder.events)
@@ -167,9 +167,9 @@ def _read(each: CellStatus, title: str, flaws: list[str]) -> Measured:
         folder=each.folder,
         run=run,
         result=result,
-        environment=told.get("environment") or {},
-        command=told.get("command"),
-        earlier=tuple(told.get("earlier") or ()),
+        environment=settings.get("environment") or {},
+        command=settings.get("command"),
+        earlier=tuple(settings.get("earlier") or ()),
         events=events,
     )
 
@@ -179,7 +179,7 @@ def _absent(elsewhere: str, failure: str) -> str:
 
 
 def _keep_one_graph(study: Study, measured: dict[tuple[str, str], list[Measured]]) -> list[str]:
-    """Numbers from two versions of a dataset do not belong in one table: those of the rarer version are left out."""
+    """Remove runs on the rarer version of a graph, because a table must not mix two versions; say which."""
     flaws = []
     for name in study.datasets:
         checksums = Counter(run.run.checksum for (data, _), runs in measured.items() if data == name for run in runs)
@@ -189,12 +189,14 @@ def _keep_one_graph(study: Study, measured: dict[tuple[str, str], list[Measured]
         for (data, row), runs in measured.items():
             for other in [run for run in runs if data == name and run.run.checksum != kept]:
                 runs.remove(other)
-                flaws.append(f"{name} {row} seed {other.seed} is left out: it was made on another version of the graph")
+                flaws.append(
+                    f"{name} {row} seed {other.seed} is left out: it was trained on another version of the graph"
+                )
     return flaws
 
 
 def _counts(study: Study, root: Path, name: str) -> Mapping[str, int]:
-    """Counts of the graph as trained on; of the catalogue while nothing was; none of an unknown graph."""
+    """Counts of the trained graph; before the first run, of the known dataset; empty for an unknown graph."""
     if facts := graph_facts(study, name, root):
         return {key: int(facts[key]) for key in COUNTED}
     graph = study.datasets[name].graph
@@ -204,7 +206,7 @@ def _counts(study: Study, root: Path, name: str) -> Mapping[str, int]:
 
 
 def _not_here(study: Study, name: str) -> str:
-    """Said of a dataset that has no runs and cannot be run on this machine; empty when it can."""
+    """Why a dataset without runs cannot be run on this machine; empty if it can."""
     if not lacking(study, name):
         return ""
     graph = study.datasets[name].graph

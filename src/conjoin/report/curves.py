@@ -1,4 +1,4 @@
-"""How the runs of a row learnt: a measure by epoch over its seeds, from the events that each run kept."""
+"""Learning curves of a row: a measure by epoch over its seeds, from the events of each run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from conjoin.report.collect import Measured, RowResult
 
 Followed = Literal["valid", "loss"]
 FOLLOWED: tuple[Followed, ...] = ("valid", "loss")
-"""What is shown first, and what is shown where that is missing."""
+"""Measures in order of preference; the loss is shown if there is no validation."""
 
 
 class Point(NamedTuple):
-    """An epoch: mean, least and greatest value over the seeds that have it."""
+    """One epoch: mean, smallest and largest value, and the number of seeds that have the epoch."""
 
     epoch: int
     mean: float
@@ -22,7 +22,7 @@ class Point(NamedTuple):
 
 
 def history(outcome: RowResult, value: Followed) -> list[Point]:
-    """Validation MRR or training loss, epoch by epoch; empty where it was not kept."""
+    """Validation MRR or training loss by epoch; empty if it was not recorded."""
     found: dict[int, list[float]] = {}
     for run in outcome.runs:
         for epoch, number in _values(run, value):

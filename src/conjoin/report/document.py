@@ -1,4 +1,4 @@
-"""A report as a value: sections of words, tables and figures. How it is written is up to the `as_*` modules."""
+"""A report as a value: sections with paragraphs, tables and figures. The `as_*` modules write it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 Align = Literal["left", "right", "words"]
-"""`words` are long texts that may break over lines."""
+"""Alignment of a column; `words` marks long texts that may break over lines."""
 CODE = re.compile(r"`([^`]*)`")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell. `note` is a smaller second line; `latex` is the text where LaTeX has its own."""
+    """One table cell. `note` is a smaller second line; `latex` replaces the text in LaTeX."""
 
     text: str = "-"
     bold: bool = False
@@ -31,7 +31,7 @@ class TableColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportTable:
-    """A title, columns, and rows with one entry per column; `notes` stand below."""
+    """A title, columns, and rows with one entry per column; `notes` are paragraphs below the table."""
 
     title: str
     columns: tuple[TableColumn, ...]
@@ -41,7 +41,7 @@ class ReportTable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Figure:
-    """A plot: `name` is its file's, `words` describe it to those who cannot see it, `inches` is its width."""
+    """A plot: `name` names its file, `words` is its text alternative, `inches` its width."""
 
     name: str
     title: str
@@ -53,7 +53,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Section:
-    """`words` are paragraphs in which `backticks` mark what is typed."""
+    """A section; `words` are paragraphs in which `backticks` mark code."""
 
     title: str
     words: tuple[str, ...] = ()

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 FAMILIES = {"complex": ("#00507d", "#3d9bd6"), "5star": ("#a23b00", "#ec7a21"), "fivestar": ("#a23b00", "#ec7a21")}
 OTHERS = ("#00664a", "#19a67c")
-"""A colour per family after Okabe and Ito, dark for what stores every slot and light for what ties some."""
+"""Colours by family after Okabe and Ito: dark for untied forms, light for tied ones."""
 _OF_THE_PAGE = {
     INK: "currentColor",
     **{dark: f"var(--dark-{number}, {dark})" for number, dark in enumerate(("#00507d", "#a23b00", "#00664a"))},
 }
-"""In SVG the text takes the page's colour and the dark shades may be replaced: plots follow light and dark pages."""
+"""In SVG, text takes the page's colour and pages may replace the dark shades, for light and dark pages."""
 UNTIED = ("complex", "5star", "5star-halfreg", "pair")
 _METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 
 
 def finish(figure: Drawing, name: str, title: str, words: str) -> Figure:
-    """The figure as SVG and PDF, the same bytes for the same content."""
+    """The figure as SVG and PDF; equal content gives equal bytes."""
     written: dict[str, bytes] = {}
     for kind, metadata in (("svg", {"Date": None}), ("pdf", {"CreationDate": None})):
         stream = io.BytesIO()

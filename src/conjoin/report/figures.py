@@ -1,4 +1,7 @@
-"""The plots of a report: size against quality, p-values, time per epoch, learning curves. matplotlib on demand."""
+"""Draws the plots of a report: size against quality, p-values, time per epoch, learning curves.
+
+Imports matplotlib only when drawing.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OFF_SCALE = {"frontier": 0.8, "curves": 0.5}
-"""What ends below this share of the best MRR is only named: one model that failed would flatten all others."""
+"""Models below this fraction of the best MRR are only named, because one failed model would flatten the others."""
 CHARACTER = 0.058
 """Inches that a character of a name needs to the right of its point."""
 LINE = 9.2 / 72
 """Inches from one name to the next."""
 DARKEST = 1e-20
-"""p-values from here on have the darkest shade."""
+"""p-values up to this one have the darkest shade."""
 
 
 @styled()
 def frontier(findings: Findings) -> tuple[Figure, ...]:
-    """Parameters against MRR, a panel per dataset; the line joins what nothing smaller beats."""
+    """Plot parameters against MRR, a panel per dataset; the line joins models that no smaller model beats."""
     chosen = [(name, outcomes) for name in findings.study.datasets if (outcomes := _ran(findings, name))]
     if not chosen:
         return ()
@@ -117,7 +120,7 @@ def pvalues(findings: Findings, tests: Sequence[RunTest]) -> tuple[Figure, ...]:
 
 @styled()
 def curves(findings: Findings) -> tuple[Figure, ...]:
-    """Validation MRR by epoch, or the loss where nothing was validated: mean over seeds, a panel per dataset."""
+    """Plot validation MRR by epoch, or the loss without validation: mean over seeds, a panel per dataset."""
     chosen = []
     for name in findings.study.datasets:
         for value in FOLLOWED:
@@ -170,7 +173,7 @@ def _frontier_panel(ax: Axes, outcomes: Sequence[RowResult], *, unit: float) -> 
 
 
 def _off_scale(ax: Axes, below: Sequence[tuple[RowResult, float]]) -> None:
-    """Name what lies below the panel."""
+    """Name the models whose values are below the axis."""
     words = [f"{label(outcome.row.label)} {value:.3f}" for outcome, value in below]
     lines = [", ".join(words[start : start + 2]) for start in range(0, len(words), 2)]
     if lines:
@@ -179,7 +182,7 @@ def _off_scale(ax: Axes, below: Sequence[tuple[RowResult, float]]) -> None:
 
 
 def _plain_log_ticks(ax: Axes, values: Sequence[float]) -> None:
-    """Ticks that people read (20, 50, 100), as many as the span has room for; even ones where it has none."""
+    """Set round ticks (20, 50, 100) where they fit, otherwise evenly spaced ones."""
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
     low, high = min(values), max(values)
@@ -193,10 +196,10 @@ def _plain_log_ticks(ax: Axes, values: Sequence[float]) -> None:
 
 
 def _name_points(ax: Axes, points: Sequence[tuple[RowResult, float, float]], *, at_edge: bool) -> None:
-    """A name for each point, as near to its height as the others allow, joined to it by a thin line.
+    """Write a name for each point, close to its height without overlap, joined to it by a thin line.
 
-    Names stand at the right edge of the panel, or right of the group that a point belongs to: points with too little
-    room between them for a name.
+    Names are at the right edge of the panel, or to the right of a group of points that are too close for names between
+    them.
     """
     ax.autoscale_view()
     width, height = inches(ax)
@@ -229,7 +232,7 @@ def _name_points(ax: Axes, points: Sequence[tuple[RowResult, float, float]], *, 
 
 
 def _heat(ax: Axes, findings: Findings, tests: Iterable[RunTest], down: Sequence[str], across: Sequence[str]) -> None:
-    """A shaded square with its p for every test: first model down, second across."""
+    """Draw a shaded square with its p for every test; rows are the first models, columns the second."""
     from matplotlib import colormaps
     from matplotlib.patches import Rectangle
 

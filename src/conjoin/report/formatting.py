@@ -1,4 +1,4 @@
-"""How reports print numbers. Ties between models are ties of what is printed, so printing is part of the rules."""
+"""Formats the numbers of reports. Two models tie if their printed values are equal, so formatting affects verdicts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def seconds(value: float) -> str:
 
 
 def printed_mean(measure: str, moments: Moments) -> str:
-    """A mean as the tables show it: time as above, qualities with three decimals."""
+    """A mean as text: time as `seconds` does, quality with three decimals."""
     return seconds(moments.mean) if measure == "seconds" else f"{moments.mean:.3f}"
 
 
 def printed_sd(measure: str, moments: Moments) -> str:
-    """A deviation: of a time to the mean's last digit, of a quality with one digit, as the paper prints it (4e-4)."""
+    """A standard deviation as text: of a time to the mean's last digit, of a quality with one digit (4e-4)."""
     if moments.sd is None:
         return ""
     if measure != "seconds":
@@ -32,7 +32,7 @@ def printed_sd(measure: str, moments: Moments) -> str:
 
 
 def mean_sd(measure: str, moments: Moments | None) -> str:
-    """0.366 ± 4e-4; the mean alone where one run has no deviation."""
+    """Mean and standard deviation, as 0.366 ± 4e-4; only the mean for a single run."""
     if moments is None:
         return NOTHING
     sd = printed_sd(measure, moments)
@@ -40,7 +40,7 @@ def mean_sd(measure: str, moments: Moments | None) -> str:
 
 
 def format_count(moments: Moments | None) -> str:
-    """A count, with its deviation only where it has one: parameters are the same for every seed."""
+    """A count, with its standard deviation unless that is 0."""
     if moments is None:
         return NOTHING
     return f"{moments.mean:,.0f} ± {moments.sd:,.0f}" if moments.sd else f"{moments.mean:,.0f}"
@@ -59,7 +59,7 @@ def size(moments: Moments | None) -> str:
 
 
 def signed(value: float | None, *, decimals: int = 4) -> str:
-    """A difference: +0.0012, −0.0130; no sign where nothing is left of it."""
+    """A difference with its sign: +0.0012, −0.0130; 0.0000 has no sign."""
     if value is None:
         return NOTHING
     text = f"{value:+.{decimals}f}".replace("-", "−")
@@ -67,13 +67,13 @@ def signed(value: float | None, *, decimals: int = 4) -> str:
 
 
 def bare(value: float, *, decimals: int = 3) -> str:
-    """A size of a difference without the leading zero, as in `within .003`."""
+    """A positive number without the leading zero, as in `within .003`."""
     text = f"{value:.{decimals}f}"
     return text.removeprefix("0") if value < 1 else text
 
 
 def listed(names: Sequence[str]) -> str:
-    """a, b and c; nothing of nothing."""
+    """Names as text: a, b and c; empty for no names."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 

@@ -1,4 +1,4 @@
-"""On which relation patterns does a tied form gain or lose against its original? Paired tests on kept ranks."""
+"""Compares tied forms with their originals by relation pattern: paired tests on stored ranks."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ ORIGINALS = {
     "5star-vert": "5star",
     "5star-horiz": "5star",
 }
-"""Each tied form that the paper names, and the form it ties."""
+"""Each tied form of the paper, and its original without tied parameters."""
 EVERYTHING = "all questions"
 FEWEST = 20
-"""Triples that a group needs to be tested."""
+"""A group with fewer triples is not tested."""
 WORDS = (
-    "Each tied form against its original, on the test triples of the relations that show a pattern (`conjoin patterns`;"
-    " a relation may show several, so groups overlap) or have a cardinality. Differences are tied − original, from the"
-    " same questions: reciprocal ranks are averaged over seeds and over the two questions of a triple, the interval and"
-    " p are those of the t-test on triples, and Holm's correction is over all tests of a dataset. As with every paired"
-    " test here, this speaks about other questions, not about other seeds."
+    "These tests compare each tied form with its original, on the test triples of the relations that show a"
+    " pattern or have a cardinality (`conjoin patterns`). A relation may show several patterns, so groups overlap."
+    " Differences are tied − original, from the same questions: reciprocal ranks are averaged over seeds and over"
+    " the two questions of a triple. The interval and p come from the t-test on triples; Holm's correction is over"
+    " all tests of a dataset. Like every paired test here, these tests say something about other questions, not"
+    " about other seeds."
 )
 
 
@@ -67,7 +68,7 @@ class PatternEffect:
         }
 
     def verdict(self, alpha: float) -> str:
-        """gains, loses, or not told apart, after Holm's correction."""
+        """One of gains, loses and not told apart, after Holm's correction."""
         if self.holm is None or self.holm >= alpha:
             return "not told apart"
         return "gains" if self.paired.difference > 0 else "loses"
@@ -75,7 +76,7 @@ class PatternEffect:
 
 @dataclass(frozen=True, kw_only=True)
 class ByPattern:
-    """All tests that could be made, the groups of each dataset, and why others could not be made."""
+    """All tests, the groups of each dataset, and the reasons for missing tests."""
 
     tests: tuple[PatternEffect, ...]
     groups: Mapping[str, PatternGroups]
@@ -83,14 +84,14 @@ class ByPattern:
 
     @property
     def not_tested(self) -> str:
-        """What is missing, in a sentence; empty where nothing is."""
-        return f"Not tested, for want of runs: {'; '.join(self.missing)}." if self.missing else ""
+        """A sentence that names the missing tests; empty if there are none."""
+        return f"Not tested, because runs are missing: {'; '.join(self.missing)}." if self.missing else ""
 
 
 def pattern_effects(
     findings: Findings, root: Path, *, datasets: Iterable[str] | None = None, track: Track = silent
 ) -> ByPattern:
-    """Every pair of ORIGINALS that the study has, on every dataset whose runs kept their ranks."""
+    """Test every pair of ORIGINALS in the study, on every dataset whose runs stored their ranks."""
     study = findings.study
     names = [name for name in study.datasets if datasets is None or name in datasets]
     tests: list[PatternEffect] = []
@@ -106,14 +107,14 @@ def pattern_effects(
         if found is not None:
             groups[name] = found
         elif pairs:
-            missing.append(f"{name}: its patterns are not kept and the data are not here")
+            missing.append(f"{name}: neither its patterns nor its data are available")
         if found is not None and pairs:
             tests += _family(name, pairs, found, missing)
     return ByPattern(tests=tuple(tests), groups=groups, missing=tuple(missing))
 
 
 def pattern_section(findings: Findings, found: ByPattern) -> Section:
-    """The tests as tables, one per dataset; what is missing in words."""
+    """The tests as one table per dataset, with a sentence about missing tests."""
     alpha = findings.study.alpha
     tables = tuple(
         pattern_table(findings, [test for test in found.tests if test.dataset == name], name, alpha=alpha)
@@ -147,14 +148,14 @@ def pattern_table(findings: Findings, tests: Iterable[PatternEffect], dataset: s
             TableColumn("Tied form", "left"),
             TableColumn("Questions of", "left"),
             *(TableColumn(head) for head in heads),
-            TableColumn("", "left"),
+            TableColumn("Verdict", "left"),
         ),
         rows=tuple(rows),
     )
 
 
 def _pairs(findings: Findings, dataset: str) -> list[tuple[RowResult, RowResult]]:
-    """Original and tied rows of equal settings."""
+    """Pairs of original and tied rows with the same settings."""
     outcomes = findings.on(dataset)
     return [
         (original, tied)
@@ -212,6 +213,6 @@ def _family(
 def _answers(outcome: RowResult, kept: dict[str, Answers]) -> Answers:
     if outcome.row.name not in kept:
         found = outcome.answers()
-        assert found is not None, "pairs without ranks are left out before"
+        assert found is not None, "_ready removes pairs without ranks"
         kept[outcome.row.name] = found
     return kept[outcome.row.name]

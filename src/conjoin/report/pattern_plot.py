@@ -1,4 +1,4 @@
-"""The tests by pattern as one plot: a panel per tied form, a line per group of questions, a mark per dataset."""
+"""Draws the tests by pattern: a panel per tied form, a line per group of questions, a mark per dataset."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MARKS = (("o", "#3d9bd6"), ("s", "#ec7a21"), ("D", "#19a67c"), ("^", "#c15a9b"), ("v", "#8a8f20"), ("P", "#7a7f87"))
-"""A shape and a colour per dataset, of middle brightness so that they show on light and dark pages."""
+"""Shape and colour per dataset; the brightness is medium, so that marks are visible on light and dark pages."""
 STRAIGHT = 0.01
-"""Differences are drawn to scale up to this one and by their logarithm beyond."""
+"""The axis is linear up to this difference and logarithmic beyond."""
 TICKS = {-1.0: "−1", -0.1: "−.1", -0.01: "−.01", 0.0: "0", 0.01: "+.01", 0.1: "+.1"}
 LINE, WIDTH, LEFT, GAP, TOP, BOTTOM = 0.34, 1.38, 1.05, 0.14, 0.6, 0.5
 
 
 @styled()
 def plot_pattern_effects(effects: Sequence[FormEffect]) -> tuple[Figure, ...]:
-    """Differences of MRR, tied less original, with intervals; filled marks are decided after Holm's correction."""
+    """Plot differences of MRR (tied − original) with intervals; filled marks are decided after Holm's correction."""
     from matplotlib.figure import Figure as Drawing
     from matplotlib.lines import Line2D
 

@@ -1,4 +1,4 @@
-"""What the tests by pattern say, in sentences made from the numbers: they stay true when runs arrive."""
+"""Sentences about the tests by pattern, computed from the numbers, so that they stay true when runs are added."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 @dataclass(frozen=True, kw_only=True)
 class FormEffect:
-    """A tied form against its original: all its tests, at the level `alpha` after correction."""
+    """All tests of a tied form against its original, with the level `alpha` for corrected p-values."""
 
     tied: str
     original: str
@@ -27,7 +27,7 @@ class FormEffect:
     alpha: float
 
     def by_verdict(self, groups: Iterable[str]) -> dict[str, dict[Verdict, list[PatternEffect]]]:
-        """Group to verdict to the tests with it, in the order of the datasets."""
+        """The tests by group and verdict, in the order of the datasets."""
         found: dict[str, dict[Verdict, list[PatternEffect]]] = {}
         for group in groups:
             mine = [test for test in self.tests if test.group == group]
@@ -36,7 +36,7 @@ class FormEffect:
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The groups that are patterns; those without any come last."""
+        """The tested groups that are patterns; relations without a pattern come last."""
         return tuple(name for name in (*PATTERNS, NONE) if any(test.group == name for test in self.tests))
 
     @property
@@ -45,7 +45,7 @@ class FormEffect:
 
     @property
     def headline(self) -> str:
-        """On how many datasets it gains and loses over all questions, with differences and intervals."""
+        """Number of datasets with gains and losses over all questions, with differences and intervals."""
         found = self.by_verdict([EVERYTHING])[EVERYTHING]
         n = sum(map(len, found.values()))
         said = [f"{v} on {number_word(len(found[v]))}" for v in DECIDED if found[v]]
@@ -61,9 +61,9 @@ class FormEffect:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """By pattern, by cardinality, and whether the datasets agree on the sign."""
-        told = [f"By {what} – {words}." for what, groups in self._kinds if (words := self._listed(groups))]
-        return (*told, self._agreement)
+        """Sentences by pattern, by cardinality, and on whether the datasets agree on the sign."""
+        lists = [f"By {kind} – {words}." for kind, groups in self._kinds if (words := self._listed(groups))]
+        return (*lists, self._agreement)
 
     @property
     def _kinds(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -112,7 +112,7 @@ def form_effects(tests: Iterable[PatternEffect], *, alpha: float) -> tuple[FormE
 
 
 def consistency(effects: Sequence[FormEffect]) -> str:
-    """Which patterns have one sign over all forms and datasets that decide, and which have both."""
+    """A sentence on which patterns have gains and losses over all forms and datasets, and which only one of them."""
     signs: dict[str, set[Verdict]] = {}
     counts: dict[str, Mapping[Verdict, int]] = {}
     tested = {group for effect in effects for group in effect.patterns}
@@ -135,7 +135,7 @@ def consistency(effects: Sequence[FormEffect]) -> str:
 
 
 def agreement(first: Iterable[PatternEffect], second: Iterable[PatternEffect], *, alpha: float) -> tuple[int, int, int]:
-    """Tests that two studies share, those with one verdict in both, and those where one gains and the other loses."""
+    """Number of tests that two studies share, with equal verdicts, and with opposite verdicts."""
     verdicts = {(t.dataset, t.group, t.tied.row.name): t.verdict(alpha) for t in first}
     pairs = [
         (verdicts[key], test.verdict(alpha))
@@ -146,10 +146,10 @@ def agreement(first: Iterable[PatternEffect], second: Iterable[PatternEffect], *
 
 
 def number_word(n: int) -> str:
-    """Small numbers as words."""
+    """A number as a word, if it is below ten."""
     return NUMBERS[n] if n < len(NUMBERS) else str(n)
 
 
 def named(group: str) -> str:
-    """A group as sentences and plots call it."""
+    """The name of a group in sentences and plots."""
     return "patternless" if group == NONE else group

@@ -1,4 +1,4 @@
-"""The tests of a study: Welch's between runs, paired on the same questions, and the printed ones recomputed."""
+"""The tests of a study: Welch's between runs, paired tests on questions, and the recomputed printed tests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RunTest:
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionTest:
-    """The paired test between two rows on the test questions of a dataset; `holm` over those of the dataset."""
+    """The paired test between two rows on the test questions of a dataset; `holm`: p corrected over the dataset."""
 
     dataset: str
     a: RowResult
@@ -57,18 +57,18 @@ class QuestionTest:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedCheck:
-    """A printed p and every p that the printed means and deviations allow."""
+    """A printed p, and the interval of p that the printed means and deviations allow."""
 
     test: PublishedTest
     interval: Interval
 
     @property
     def agrees(self) -> bool:
-        """Is there a p in the interval that prints like the printed one?"""
+        """Whether the interval contains a p that rounds to the printed one."""
         return self.interval.meets(within_digit(self.test.p))
 
     def decided(self, alpha: float) -> bool:
-        """Does h follow from the printed means and deviations alone?"""
+        """Whether h follows from the printed means and deviations alone."""
         return self.interval.high < alpha or self.interval.low >= alpha
 
 
@@ -95,7 +95,7 @@ def run_tests(findings: Findings) -> tuple[RunTest, ...]:
 
 
 def question_tests(findings: Findings, *, track: Track = silent) -> tuple[tuple[QuestionTest, ...], tuple[str, ...]]:
-    """The paired test for every comparison of MRRs whose runs kept their ranks, and what could not be read."""
+    """The paired test for every comparison of MRRs with stored ranks, and messages about unreadable ranks."""
     tests: list[QuestionTest] = []
     flaws: list[str] = []
     for dataset in track(findings.study.datasets, "paired tests", len(findings.study.datasets)):
@@ -120,7 +120,7 @@ def question_tests(findings: Findings, *, track: Track = silent) -> tuple[tuple[
 
 
 def printed_checks(study: Study) -> tuple[PrintedCheck, ...]:
-    """Every printed test whose two lines are printed too, with the interval of p that they allow."""
+    """Every printed test of two printed lines, with the interval of p that these lines allow."""
     checks = []
     for test in study.published_tests:
         lines = study.published.get(test.dataset, {})
@@ -138,7 +138,7 @@ def _pairs(findings: Findings, dataset: str, measure: MeasureName) -> Iterator[t
 
 
 def _printed_test(study: Study, a: RowResult, b: RowResult, *, measure: MeasureName) -> PublishedTest | None:
-    """The paper's test between the lines that two rows stand beside."""
+    """The paper's test between the published lines of two rows."""
     if a.benchmark.stand_in:
         return None
     names = {outcome.row.reproduces or outcome.row.name for outcome in (a, b)}

@@ -1,4 +1,4 @@
-"""The tables of tests, as values: Welch's as the appendix prints them, paired ones, and the printed ones recomputed."""
+"""The tables of tests as values: Welch's tests, paired tests, and the recomputed printed tests."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def matrix_table(findings: Findings, tests: Iterable[RunTest], dataset: str, *, 
     """Welch's tests on a dataset as the appendix prints them: (h, p) above the diagonal."""
     rows = [outcome.row for outcome in competing(findings, dataset)]
     made = {(t.a.row.name, t.b.row.name): t for t in tests if t.dataset == dataset and t.measure == measure}
-    what = "Time" if measure == "seconds" else "MRR"
+    kind = "Time" if measure == "seconds" else "MRR"
     alpha = findings.study.alpha
     return ReportTable(
-        title=f"{what} t-test (h, p) on {place(findings, dataset)}",
+        title=f"{kind} t-test (h, p) on {place(findings, dataset)}",
         columns=(TableColumn("", "left"), *(TableColumn(row.label, "left", row.latex) for row in rows)),
         rows=tuple((name_entry(a), *(_test(made.get((a.name, b.name)), alpha) for b in rows)) for a in rows),
     )
 
 
 def control_tests_table(findings: Findings, tests: Iterable[RunTest], dataset: str) -> ReportTable:
-    """Welch's tests in which a control takes part."""
+    """Welch's tests between a control and another row."""
     pairs: dict[tuple[str, str], dict[str, RunTest]] = {}
     for test in tests:
         if test.dataset == dataset and "control" in (test.a.row.group, test.b.row.group):
@@ -75,7 +75,7 @@ def paired_table(findings: Findings, tests: Iterable[QuestionTest], dataset: str
 
 
 def printed_table(findings: Findings, checks: Sequence[PrintedCheck]) -> ReportTable:
-    """The printed p-values beside those that the printed means and deviations allow."""
+    """The printed p-values, and the intervals of p that the printed means and deviations allow."""
     study = findings.study
 
     def named(name: str) -> Entry:

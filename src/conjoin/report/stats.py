@@ -1,4 +1,4 @@
-"""Tests between models: between runs (Welch), between answers to the same questions (paired), and from print."""
+"""Statistical tests between models: Welch's on runs, paired on the same questions, and on printed numbers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from conjoin.evaluation.ranks import Ranks
 ALPHA = 0.05
 RESAMPLES = 2_000
 AT_ONCE = 4_000_000
-"""Random numbers drawn at a time by the bootstrap: bounds its memory."""
+"""Random numbers that the bootstrap draws at a time, to limit its memory."""
 NO_SPREAD = 1e-12
-"""Differences of reciprocal ranks that are closer than this differ by rounding only."""
+"""Differences of reciprocal ranks up to this size count as rounding."""
 OTHER_QUESTIONS = "a paired test needs answers to the same questions"
 STEPS = 65
-"""Points per side when p is searched over rounded deviations."""
+"""Grid points per side in the search for p over rounded deviations."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean, standard deviation (n − 1 below the line; None where one value has none) and number of values.
+    """Mean, standard deviation (divided by n − 1; None for one value) and number of values.
 
     >>> Moments.of([0.25, 0.75]).mean, Moments.of([0.5])
     (0.5, Moments(mean=0.5, sd=None, n=1))
@@ -55,7 +55,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Paired:
-    """The difference of two models' MRRs on the same questions, its 95 % interval, and p of no difference."""
+    """The difference of two models' MRRs on the same questions, its 95 % interval, and the p-value."""
 
     difference: float
     interval: Interval
@@ -67,7 +67,7 @@ class Paired:
 def welch(a: Moments | None, b: Moments | None) -> float | None:
     """p of Welch's two-sample t-test (unknown, unequal variances), or None with fewer than two values on a side.
 
-    Where neither side varies at all, p takes its limit: 1 for equal means, 0 for different ones.
+    If neither side varies, p is 1 for equal means and 0 for different ones.
 
     >>> round(welch(Moments(0.36, 0.01, 5), Moments(0.35, 0.01, 5)), 3)
     0.153
@@ -80,7 +80,7 @@ def welch(a: Moments | None, b: Moments | None) -> float | None:
 
 
 def h_p(p: float | None, *, alpha: float = ALPHA) -> str:
-    """As the appendix prints a test: (1, 8e-17), h = 1 where equal means are rejected; '-' where there is no test.
+    """A test as text, (1, 8e-17), where h = 1 means that equal means are rejected; '-' without a test.
 
     >>> h_p(0.0004), h_p(0.3), h_p(None)
     ('(1, 4e-4)', '(0, 3e-1)', '-')
@@ -95,7 +95,7 @@ def one_digit(value: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """A p-value to print; below what double precision holds it is not zero.
+    """A p-value as text; values too small for double precision print as a bound instead of 0.
 
     >>> p_value(0.0)
     '<1e-300'
@@ -104,7 +104,7 @@ def p_value(p: float) -> str:
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """The p-values of one family corrected after Holm, in the order given; tests that were not made stay None.
+    """Holm's correction of the p-values of one family, in the given order; None stays None.
 
     >>> holm([0.25, None, 0.125])
     [0.25, None, 0.25]
@@ -120,7 +120,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """How well a model answers: reciprocal ranks (n,) of sorted questions (n, 4) = head, relation, tail, direction.
+    """Reciprocal ranks (n,) of a model for sorted questions (n, 4) = head, relation, tail, direction.
 
     >>> column = lambda *numbers: np.array(numbers)
     >>> ranks = Ranks(column(0, 0), column(1, 1), column(2, 2), column(0, 1), column(0, 3), column(0, 0), column(9, 9))
@@ -139,7 +139,9 @@ class Answers:
             order = np.lexsort((ranks.direction, ranks.tail, ranks.relation, ranks.head))
             asked = np.stack([ranks.head, ranks.relation, ranks.tail, ranks.direction], 1)[order]
             if questions is not None and not np.array_equal(questions, asked):
-                raise RunError(f"{OTHER_QUESTIONS}: the seeds of a model were ranked on different ones")
+                raise RunError(
+                    f"{OTHER_QUESTIONS}; the seeds of a model were ranked on different questions. Rank them again."
+                )
             reciprocal = 1 / ranks.ranks()[order]
             questions, total, n = asked, reciprocal if total is None else total + reciprocal, n + 1
         if questions is None or total is None:
@@ -150,14 +152,14 @@ class Answers:
 def paired(a: Answers, b: Answers, *, seed: int = 0, resamples: int = RESAMPLES) -> Paired | None:
     """Compare two models on the same questions; None with fewer than two triples.
 
-    What is resampled are *triples*, not questions: (h, r, ?) and (?, r, t) are asked of one and the same fact, a model
-    that has learnt the fact does well on both, and an interval that took them for independent would be too narrow. p
-    is that of the t-test of the triples' mean differences against 0: as many numbers within [−1, 1] as there are test
-    triples, whose mean is as good as normal. Where all of them are equal, which leaves the t-test no variance, p is
-    that of flipping their signs: 2^(1 − triples). Deterministic for a `seed`.
+    The bootstrap resamples *triples*, not questions. (h, r, ?) and (?, r, t) ask about the same fact, and a model that
+    has learnt the fact answers both well; an interval that treated them as independent would be too narrow. p comes
+    from the t-test of the triples' mean differences against 0. These are many numbers within [−1, 1], so their mean is
+    nearly normal. If all differences are equal, the variance is 0 and p is that of the sign-flip test, 2^(1 − triples).
+    The result is deterministic for a `seed`.
 
-    Both say how far the difference carries over to other *questions* of this kind, for the models as trained;
-    Welch's test says how far it carries over to other *seeds*, for these questions.
+    Interval and p say whether the difference would hold for other *questions*, with these trained models. Welch's test
+    says whether it would hold for other *seeds*, with these questions.
 
     >>> asked = np.array([[0, 0, 1, 0], [0, 0, 1, 1], [2, 0, 1, 0], [2, 0, 1, 1]])
     >>> paired(Answers(asked, np.array([1, 1, 0.5, 1])), Answers(asked, np.array([0.5, 1, 0.5, 0.5]))).difference
@@ -169,7 +171,7 @@ def paired(a: Answers, b: Answers, *, seed: int = 0, resamples: int = RESAMPLES)
 
 
 def paired_by_t(a: Answers, b: Answers) -> Paired | None:
-    """As `paired`, but with the interval of the t-test: for many tests at once, where the bootstrap would take long."""
+    """Like `paired`, but with the interval of the t-test, which is faster for many tests."""
     return _tested(a, b, lambda _, test: test.confidence_interval(0.95))
 
 
@@ -189,12 +191,12 @@ def _tested(
 
 
 def _triple_differences(a: Answers, b: Answers) -> npt.NDArray[np.float64] | None:
-    """Per triple, the mean difference over its questions, weighed so that their mean is that of all questions.
+    """The mean difference of each triple, weighted so that their mean equals the mean over all questions.
 
-    None with fewer than two triples: one says nothing about others.
+    None with fewer than two triples, which have no variance.
     """
     if not np.array_equal(a.questions, b.questions):
-        raise RunError(f"{OTHER_QUESTIONS}: the two models were ranked on different ones")
+        raise RunError(f"{OTHER_QUESTIONS}; the two models were ranked on different questions. Rank them again.")
     n = len(a.questions)
     next_triple = np.any(a.questions[1:, :3] != a.questions[:-1, :3], axis=1)
     triple = np.concatenate([[0], np.cumsum(next_triple)])
@@ -203,12 +205,12 @@ def _triple_differences(a: Answers, b: Answers) -> npt.NDArray[np.float64] | Non
 
 
 def within_half(value: float, *, unit: float) -> Interval:
-    """The numbers that print as `value` in whole units; none of those printed is negative."""
+    """The non-negative numbers that round to `value` in whole units."""
     return Interval(max(0.0, value - unit / 2), value + unit / 2)
 
 
 def within_digit(value: float) -> Interval:
-    """The positive numbers that print as `value` with one significant digit: 1e-3 is .00095 to .0015."""
+    """The positive numbers that round to `value` with one significant digit: 1e-3 is .00095 to .0015."""
     if value == 0:
         return Interval(0.0, 0.0)
     digit, _, exponent = f"{value:.0e}".partition("e")
@@ -218,7 +220,7 @@ def within_digit(value: float) -> Interval:
 
 @dataclass(frozen=True)
 class Printed:
-    """A mean and a deviation as known from print: each somewhere in an interval."""
+    """A printed mean and standard deviation: each is known only to an interval."""
 
     mean: Interval
     sd: Interval
@@ -226,10 +228,10 @@ class Printed:
 
 
 def welch_interval(a: Printed, b: Printed) -> Interval:
-    """Every p that Welch's test can have given, for means and deviations that print as these do.
+    """The range of p in Welch's test over all means and deviations that round to the printed ones.
 
-    p falls with the distance of the means. In the deviations it is not monotonous (a second deviation also adds
-    degrees of freedom), so it is searched on a grid over both.
+    p falls with the distance of the means. It is not monotonic in the deviations (a second deviation also adds degrees
+    of freedom), so the function searches a grid over both.
     """
     nearest = max(0.0, a.mean.low - b.mean.high, b.mean.low - a.mean.high)
     farthest = max(a.mean.high - b.mean.low, b.mean.high - a.mean.low)

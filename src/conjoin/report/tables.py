@@ -1,4 +1,4 @@
-"""The tables of a report as values: what stands in each cell, not how it is written."""
+"""The tables of a report as values: the content of each cell, without its markup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conjoin.studies.spec import Row
 TITLES = {"main": "Main results", "ablation": "Ablations", "control": "Controls"}
 HEADS = {"seconds": "s/epoch", "mrr": "MRR", "hits1": "H@1", "hits3": "H@3", "hits10": "H@10"}
 OTHER = {"last": ("best_mrr", "MRR, best on valid"), "best": ("last_mrr", "MRR, last epoch")}
-"""Beside the weights that a study reports stand the others."""
+"""For each kind of reported weights, the measure and title of the column for the other kind."""
 
 
 def datasets_table(findings: Findings) -> ReportTable:
@@ -23,7 +23,7 @@ def datasets_table(findings: Findings) -> ReportTable:
         counts = dict(findings.graphs.get(name, {}))
         if counts:
             counts["examples"] = 2 * counts["train"]
-        entries = [Entry(name, note=f"{benchmark.graph} in its place" if benchmark.stand_in else "")]
+        entries = [Entry(name, note=f"{benchmark.graph} used instead" if benchmark.stand_in else "")]
         for key in (*COUNTED, "examples"):
             printed = benchmark.published_counts.get(key)
             differs = printed is not None and printed != counts.get(key)
@@ -35,12 +35,12 @@ def datasets_table(findings: Findings) -> ReportTable:
         title="Datasets",
         columns=(TableColumn("Dataset", "left"), *(TableColumn(head) for head in heads)),
         rows=tuple(rows),
-        notes=("Counts are of the graphs that were trained on; of the published files where nothing ran yet.",),
+        notes=("Counts of the graphs that were trained on; before the first run, counts of the published files.",),
     )
 
 
 def results_table(findings: Findings, dataset: str, group: str) -> ReportTable:
-    """Time and quality of a group's rows on a dataset, beside what is published about them."""
+    """Time and quality of a group's rows on a dataset, with the published values."""
     study = findings.study
     outcomes = [o for row in study.rows_in(group) if (o := findings.of(dataset, row.name)) is not None]
     measures = ("seconds", *QUALITY)
@@ -80,7 +80,7 @@ def results_table(findings: Findings, dataset: str, group: str) -> ReportTable:
 
 
 def agreement_table(findings: Findings, outcomes: Sequence[RowResult]) -> ReportTable:
-    """Everything printed in one place: differences of MRR and Hits@n, and the two times."""
+    """Comparison with all printed numbers: differences of MRR and Hits@n, and the two times."""
     rows = [
         (
             Entry(outcome.benchmark.name),
@@ -100,9 +100,9 @@ def agreement_table(findings: Findings, outcomes: Sequence[RowResult]) -> Report
             TableColumn("Model", "left"),
             *(TableColumn(f"{HEADS[measure]} − paper") for measure in QUALITY),
             TableColumn("s/epoch"),
-            TableColumn("Paper's"),
+            TableColumn("Paper, s/epoch"),
             TableColumn("Verdict on MRR", "words"),
-            TableColumn("on Hits@n", "words"),
+            TableColumn("Verdict on Hits@n", "words"),
         ),
         rows=tuple(rows),
         notes=(_cards(findings),),
@@ -110,7 +110,7 @@ def agreement_table(findings: Findings, outcomes: Sequence[RowResult]) -> Report
 
 
 def costs_table(findings: Findings, dataset: str) -> ReportTable:
-    """What each row costs on a dataset: numbers stored, their bytes, time and memory."""
+    """Cost of each row on a dataset: stored numbers, their bytes, time and memory."""
     rows = []
     for outcome in findings.on(dataset):
         stored, relations = outcome.moments("parameters"), outcome.moments("relation_parameters")
@@ -128,7 +128,16 @@ def costs_table(findings: Findings, dataset: str) -> ReportTable:
                 Entry(size(outcome.moments("peak_bytes"))),
             )
         )
-    heads = ("Parameters", "of relations", "Share", "Relation bytes", "s/epoch", "last epoch", "Epochs", "Peak memory")
+    heads = (
+        "Parameters",
+        "Relation parameters",
+        "Share",
+        "Relation bytes",
+        "s/epoch",
+        "s, last epoch",
+        "Epochs",
+        "Peak memory",
+    )
     return ReportTable(
         title=f"Costs on {place(findings, dataset)}",
         columns=(TableColumn("Model", "left"), *(TableColumn(head) for head in heads)),
@@ -137,7 +146,7 @@ def costs_table(findings: Findings, dataset: str) -> ReportTable:
 
 
 def origins_table(outcomes: Iterable[RowResult]) -> ReportTable:
-    """Where each number comes from: settings, seeds, machine, versions and the graph's checksum."""
+    """Origin of each number: settings, seeds, machine, versions and the graph's checksum."""
     rows = []
     for outcome in outcomes:
         if not outcome.runs:
@@ -170,12 +179,12 @@ def origins_table(outcomes: Iterable[RowResult]) -> ReportTable:
             *(TableColumn(head, "left") for head in ("Conjoin", "torch", "Graph")),
         ),
         rows=tuple(rows),
-        notes=("Each run's folder repeats this with the command that made it: conjoin study run does it again.",),
+        notes=("Each run's folder records these settings and the command that repeats the run.",),
     )
 
 
 def spans(seeds: Sequence[int]) -> str:
-    """0–4, 7: seeds as people write them."""
+    """Seeds as text with ranges: 0–4, 7."""
     parts: list[list[int]] = []
     for seed in sorted(seeds):
         if parts and parts[-1][-1] == seed - 1:
@@ -186,12 +195,12 @@ def spans(seeds: Sequence[int]) -> str:
 
 
 def name_entry(row: Row) -> Entry:
-    """A row as the tables call it."""
+    """The table cell with a row's name."""
     return Entry(row.label, latex=row.latex)
 
 
 def place(findings: Findings, dataset: str) -> str:
-    """A dataset as titles call it, with what was loaded in its place."""
+    """The name of a dataset for titles, with the graph used instead, if there is one."""
     benchmark = findings.study.datasets[dataset]
     return f"{dataset} (here {benchmark.graph})" if benchmark.stand_in else dataset
 
@@ -215,18 +224,17 @@ def _cards(findings: Findings) -> str:
             cards.setdefault(benchmark.published_on, []).append(name)
     ours = sorted({run.made_on for outcome in findings.outcomes.values() for run in outcome.runs})
     theirs = "; ".join(f"{card} ({', '.join(names)})" for card, names in cards.items())
-    return (
-        f"Times are of different machines. The paper's: {theirs or 'not said'}. Ours: {', '.join(ours) or 'none yet'}."
-    )
+    machines = f"Paper: {theirs or 'not stated'}. Here: {', '.join(ours) or 'none yet'}."
+    return f"The times come from different machines. {machines}"
 
 
 def _several_machines(outcomes: Iterable[RowResult]) -> Iterator[str]:
     machines = sorted({run.made_on for outcome in outcomes for run in outcome.runs})
     if len(machines) > 1:
-        yield f"Runs were made on different machines ({', '.join(machines)}): their times do not compare."
+        yield f"The runs used different machines ({', '.join(machines)}), so their times do not compare."
 
 
 def _all(runs: Sequence[Measured], *keys: str) -> str:
-    """The different things that run.json says of the runs' environment under these keys."""
+    """The different values of these keys of the environment in run.json, over all runs."""
     found = {" ".join(str(run.environment[key]) for key in keys if run.environment.get(key)) for run in runs}
     return ", ".join(sorted(word for word in found if word)) or NOTHING
