@@ -41,7 +41,7 @@ class DatasetError(ConjoinError):
 
 
 class BrokenPlugin(ConjoinError):
-    """A form, reader or dataset of another installed package cannot be used."""
+    """A form, link, term, reader or dataset of another installed package cannot be used."""
 
 
 class UnknownName(UsageError):

@@ -1,7 +1,8 @@
-"""Forms, readers and datasets of other packages: a real one, installed by pip, and broken ones beside it."""
+"""Forms, links, terms, readers and datasets of other packages: one installed by pip, and broken ones beside it."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -78,6 +79,19 @@ def test_train_and_ask_with_a_form_and_a_dataset_of_another_package(installed: P
     assert conjoin("train", "Tiny_Town", "--form", "turn-twin", *words).code == 0
     assert len(conjoin("ask", run, "Ada", "greets", "?", "-k", 3, "--json").json["answers"]) == 3
     assert "tiny-town" in conjoin("datasets").out
+
+
+def test_train_and_ask_with_a_link_and_terms_of_another_package(installed: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    terms = ["--term", "small-tails=0.05", "--term", "neighbours=0.02"]
+    words = ["--form", "TransE(distance=cosine)", *terms, "--rank", 8, "--epochs", 3, "--batch", 20, "--n3", 0]
+    trained = conjoin("train", "tiny-town", *words, "-o", run)
+    assert trained.code == 0, trained.err
+    epochs = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert {"small-tails", "neighbours"} <= epochs[-1]["terms"].keys()
+    answers = conjoin("ask", run, "Ada", "greets", "?", "-k", 3, "--json").json["answers"]
+    assert len(answers) == 3
+    assert all(abs(answer["score"]) < 10.01 for answer in answers)
 
 
 def test_reader_of_another_package_is_used(installed: Path, tmp_path: Path) -> None:

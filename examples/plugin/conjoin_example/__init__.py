@@ -1,1 +1,1 @@
-"""A form, a reader and a dataset for conjoin."""
+"""A form, a link, two terms, a reader and a dataset for conjoin."""

@@ -9,7 +9,7 @@ import typer
 
 from conjoin.cli import options as opt
 from conjoin.cli.output import ProgressDisplay, emit, show, show_table
-from conjoin.cli.recipe_options import TRAINING
+from conjoin.cli.recipe_options import RANK_HELP, TRAINING
 
 if TYPE_CHECKING:
     from conjoin.forms.base import Form
@@ -47,7 +47,7 @@ def plan(
     form: Annotated[
         str, typer.Option(rich_help_panel=TRAINING, help="The name of a form (`conjoin forms`), or its text.")
     ] = opt.USUAL_FORM,
-    rank: Annotated[int, typer.Option(min=1, rich_help_panel=TRAINING, help="Complex coordinates per entity.")] = 100,
+    rank: Annotated[int, typer.Option(min=1, rich_help_panel=TRAINING, help=RANK_HELP)] = 100,
     batch: Annotated[
         int | None, typer.Option(min=1, rich_help_panel=TRAINING, help="Examples per step.  [default: as in train]")
     ] = None,

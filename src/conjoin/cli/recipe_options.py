@@ -36,12 +36,19 @@ def term_weights(typed: list[str] | None) -> dict[str, float]:
     return weights
 
 
+RANK_HELP = "Coordinates per entity: complex, or real in distmult, transe and transh."
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecipeOptions:
     """Settings from the command line; None if the user did not give them."""
 
     rank: Annotated[
-        int | None, typer.Option(rich_help_panel=TRAINING, help="Complex coordinates per entity.  [default: 100]")
+        int | None,
+        typer.Option(
+            rich_help_panel=TRAINING,
+            help=f"{RANK_HELP}  [default: 100]",
+        ),
     ] = None
     epochs: Annotated[
         int | None,

@@ -11,7 +11,7 @@ import typer
 
 from conjoin.cli import options as opt
 from conjoin.cli.output import ProgressDisplay, emit, number, say, show
-from conjoin.cli.recipe_options import TRAINING, TermOption, term_weights
+from conjoin.cli.recipe_options import RANK_HELP, TRAINING, TermOption, term_weights
 
 SEARCH = "Search"
 
@@ -34,9 +34,7 @@ def tune(
             help="paper, or a TOML file with a table [grid].  [default: a guided search of lr, n3 and batch]",
         ),
     ] = None,
-    rank: Annotated[
-        int, typer.Option(rich_help_panel=TRAINING, help="Complex coordinates per entity, unless the grid sets them.")
-    ] = 100,
+    rank: Annotated[int, typer.Option(rich_help_panel=TRAINING, help=f"{RANK_HELP} The grid can set it.")] = 100,
     negatives: Annotated[
         int,
         typer.Option(

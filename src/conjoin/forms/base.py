@@ -149,10 +149,7 @@ class Form(ABC):
         for name in names:
             if name not in self.factor_names:
                 why = " It needs a query that is a product of head and relation." if name.endswith("_relation") else ""
-                raise FormError(
-                    f"{self.family} has no factor {name!r}; it has {', '.join(self.factor_names)}.{why} "
-                    "Choose another penalty."
-                )
+                raise FormError(f"{self.family} has no factor {name!r}; it has {', '.join(self.factor_names)}.{why}")
 
     def factors(
         self, names: Iterable[str], heads: Tensor, unfolded: Any, tails: Tensor, query: Tensor

@@ -120,7 +120,7 @@ class Vocabulary:
 
     def _where_to_look(self, word: str) -> str:
         if len(self.names) <= LISTED:
-            return f"There are {', '.join(map(self.label, range(len(self.names))))}."
+            return f"Known names: {', '.join(map(self.label, range(len(self.names))))}."
         among = " --relations" if self.kind == "relation" else ""
         name = f"-- {shlex.quote(word)}" if word.startswith("-") else shlex.quote(word)
         return f"`conjoin find RUN{among} {name}` finds names by a part."

@@ -250,7 +250,7 @@ def _wrong_count(cells: list[str], width: int, delimiter: str, options: ReadOpti
     if len(cells) == 1:
         hint = f" (is {delimiter!r} the delimiter?)"
     elif len(cells) > width == 3 and options.columns is None:
-        hint = f": {listed_cells(cells)}. If every line has {len(cells)}: {CHOOSE}"
+        hint = f": {listed_cells(cells)}. Does every line have {len(cells)}? {CHOOSE}"
     return f"{count} instead of {width}{hint}"
 
 

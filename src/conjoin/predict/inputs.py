@@ -111,7 +111,8 @@ def check_facts(
                 reason = _reason(place, word) if len(names) < SHOWN else ""
                 names[place.kind, word] = f"{place_of(file, each)}: {reason}"
     facts = "fact" if len(given) == 1 else "facts"
-    count, unknown = f"{len(refused):,} of {len(given):,} {facts}", f"{len(names):,} unknown in all."
+    count = f"{len(refused):,} of {len(given):,} {facts}"
+    unknown = f"unknown or ambiguous names: {len(names):,}."
     parts = list(names.values())[:SHOWN]
     parts += [hint] if hint and any(kind == "relation" for kind, _ in names) else []
     if on_error == "stop" or len(refused) == len(given):

@@ -56,7 +56,10 @@ class ComplExWeights:
             if len(set(names)) != len(names):
                 raise UsageError(f"an {kind} name occurs twice: names say which row is whose")
         if self.reciprocals is not None and self.reciprocals.shape != self.relations.shape:
-            raise UsageError(f"reciprocals have shape {self.reciprocals.shape}, relations {self.relations.shape}")
+            raise UsageError(
+                f"reciprocals have the shape {self.reciprocals.shape}, but relations have {self.relations.shape}. "
+                "Both need one row per relation and the same width."
+            )
 
 
 def from_complex_weights(weights: ComplExWeights, graph: Graph) -> tuple[Model, Graph]:

@@ -56,7 +56,10 @@ class Run:
         if self.weights not in get_args(Weights):
             raise unknown("weights", self.weights, get_args(Weights), way_out="Choose last or best.")
         if self.weights == "best" and not self.recipe.validate_every:
-            raise UsageError("the best weights are those with the best validation MRR: set validate_every too")
+            raise UsageError(
+                "weights = best needs the MRR of validations, but there are none. "
+                "Set validate_every too, for example --validate-every 5."
+            )
 
     @classmethod
     def of(

@@ -305,4 +305,4 @@ def _unlike_folders(file: Path, names: Iterable[str]) -> None:
 def _is_one(kind: str, name: str, known: Iterable[str], file: Path) -> None:
     known = list(known)
     if name not in known:
-        raise unknown(f"{kind} in {file}", name, known, way_out=f"Known are {', '.join(known)}.")
+        raise unknown(f"{kind} in {file}", name, known, way_out=f"Choose from {', '.join(known)}.")

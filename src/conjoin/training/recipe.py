@@ -142,9 +142,15 @@ class Recipe:
             way_out = f"Choose from {', '.join(TARGET_WEIGHTS)}."
             raise unknown("target_weights", self.target_weights, TARGET_WEIGHTS, way_out=way_out)
         if self.negatives_power and not self.negatives:
-            raise UsageError("negatives_power says how negatives are drawn: set negatives too (--negatives 1000)")
+            raise UsageError(
+                f"negatives_power = {self.negatives_power} has no effect without negatives. "
+                "Set negatives too, for example --negatives 1000."
+            )
         if self.patience and not self.validate_every:
-            raise UsageError("patience counts validations: set validate_every too (--validate-every 5)")
+            raise UsageError(
+                f"patience = {self.patience} counts validations, but there are none. "
+                "Set validate_every too, for example --validate-every 5."
+            )
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Recipe:
