@@ -116,7 +116,7 @@ LINKED = ("distmult", "transe", "transe-squared", "transh", "TransE(distance=l1)
 
 
 def linked() -> dict[str, Tensor]:
-    """Forms whose link is no dot product, and one of real numbers."""
+    """Forms with links other than the dot product, and one form of real numbers."""
     found: dict[str, Tensor] = {}
     for form in LINKED:
         for negatives in (0, 6):

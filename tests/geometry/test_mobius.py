@@ -252,7 +252,7 @@ def test_constant_maps_have_a_value_and_no_inverse() -> None:
     assert flat.disc is None
     assert not flat.turns_rigidly
     for undefined in (flat.inverse, lambda: flat.flow(0.5), lambda: flat.power(-1)):
-        with pytest.raises(UsageError, match="another coordinate"):
+        with pytest.raises(UsageError, match="constant"):
             undefined()
     nowhere = Mobius.of(0, 1, 0, 0)
     assert np.isinf(values_of(nowhere(CLOUD))).all()
@@ -260,7 +260,7 @@ def test_constant_maps_have_a_value_and_no_inverse() -> None:
     assert len(Mobius.of(1, 0, 0, 1).fixed) == 0
 
 
-def test_scale_does_not_matter_and_nonsense_is_refused() -> None:
+def test_scale_does_not_matter_and_invalid_numbers_are_refused() -> None:
     for factor in (1e-200, 1e200, 1j):
         assert same(Mobius.of(*(factor * np.array([1, 2, 3, 4j]))), Mobius.of(1, 2, 3, 4j))
     for slots in ((0, 0, 0, 0), (1, 0, 0, np.nan), (np.inf, 0, 0, 1)):

@@ -56,9 +56,9 @@ def test_pairs_move_as_ratios(form: str) -> None:
 
 
 @pytest.mark.parametrize("quotient", ["phase", "aligned"])
-def test_other_readings_are_not_drawn_unless_asked_for(quotient: str) -> None:
+def test_other_quotients_are_drawn_only_with_as_mobius(quotient: str) -> None:
     own, net = graph(), model(f"5star-neg(quotient={quotient})")
-    with pytest.raises(UsageError, match=f"quotient={quotient}.*not a Möbius map.*as_mobius=True.*--form 5star-neg"):
+    with pytest.raises(UsageError, match=f"quotient={quotient}"):
         RelationMaps(net, own, 0)
     moves = RelationMaps(net, own, 0, as_mobius=True)
     assert "another function" in moves.reading.note
@@ -71,7 +71,7 @@ def test_other_readings_are_not_drawn_unless_asked_for(quotient: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Doubled(FiveStar):
-    """A family with a formula of its own, as a package may add one."""
+    """A family with another formula than the built-in families, as a package may add it."""
 
     def apply(self, h: Z, slots: Slots) -> Z:
         q = super().apply(h, slots)
@@ -79,15 +79,15 @@ class Doubled(FiveStar):
 
 
 @pytest.mark.parametrize(
-    ("form", "words"),
+    ("form", "value"),
     [
-        (Doubled(quotient="mobius"), "Doubled.*Möbius map"),
-        (Doubled(), "Doubled.*Möbius map"),
-        ("complex-conj(layout=published)", "another layout than tails.*without layout='published'"),
+        (Doubled(quotient="mobius"), "Doubled"),
+        (Doubled(), "Doubled"),
+        ("complex-conj(layout=published)", "layout=published|layout='published'"),
     ],
 )
-def test_what_is_no_mobius_map_is_not_drawn(form: Form | str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_forms_without_a_mobius_map_are_refused(form: Form | str, value: str) -> None:
+    with pytest.raises(UsageError, match=value):
         RelationMaps(Model(form, 12, 2, rank=6), graph(), 0, as_mobius=True)
 
 
@@ -101,11 +101,11 @@ def test_weights_are_parts_of_the_score_and_the_strongest_comes_first() -> None:
         mean = scores.numpy()[np.arange(len(tails)), tails].mean()
         assert moves.weights.sum() == pytest.approx(mean)
         assert moves.strongest() == int(np.argmax(moves.weights))
-    with pytest.raises(UsageError, match="0 to 5"):
+    with pytest.raises(UsageError, match="5"):
         moves.map(6)
 
 
-def test_the_default_coordinate_passes_over_constant_maps() -> None:
+def test_the_default_coordinate_skips_constant_maps() -> None:
     own, net = graph(), model("5star(quotient=phase)")
     first = RelationMaps(net, own, 0, as_mobius=True).strongest()
     for slot in range(4):  # a = b = c = d: everything goes to one point

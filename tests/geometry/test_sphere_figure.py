@@ -42,13 +42,13 @@ def test_odd_maps_and_odd_names_are_drawn(slots: tuple[complex, ...]) -> None:
     assert len(np.unique(pixels.reshape(-1, pixels.shape[-1]), axis=0)) > 20
 
 
-def test_which_files_are_meant(tmp_path: Path) -> None:
+def test_output_files_by_ending(tmp_path: Path) -> None:
     assert files_for(Path("a/b.PDF")) == {"pdf": Path("a/b.PDF")}
     assert {kind: path.name for kind, path in files_for(Path("a/v1.5")).items()}["svg"] == "v1.5.svg"
-    with pytest.raises(UsageError, match="png, svg, pdf, html"):
+    with pytest.raises(UsageError, match=r"figure\.jpeg"):
         files_for(Path("figure.jpeg"))
     for folder in (".", "..", "/"):
-        with pytest.raises(UsageError, match="names no file"):
+        with pytest.raises(UsageError, match=r"figure\.png"):
             files_for(Path(folder))
     write_figure(tmp_path / "new" / "x.svg", b"<svg/>")
     assert (tmp_path / "new" / "x.svg").read_bytes() == b"<svg/>"

@@ -180,7 +180,7 @@ huber-transe = toy_link:FORM
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with a link: pairwise sums, without a gradient of its own."""
+    """A package with a link: pairwise sums, whose gradient autograd computes."""
     source = LINK + "\nfrom conjoin.forms.transe import TransE\nFORM = TransE(distance='huber')\n"
     announce(tmp_path, "toy_link", ENTRIES, source)
     monkeypatch.syspath_prepend(tmp_path)

@@ -28,11 +28,11 @@ def test_recommendations_fit_and_are_the_largest(available: int, rank: int) -> N
     if plan.fits:
         refuse_unless_fits(SIZES, setting, available=available)
     else:
-        with pytest.raises(DoesNotFit, match="--memory-limit any"):
+        with pytest.raises(DoesNotFit, match="--memory-limit"):
             refuse_unless_fits(SIZES, setting, available=available)
 
 
-def test_more_processes_where_there_are_some_already() -> None:
+def test_recommends_more_processes_for_a_distributed_setting() -> None:
     large = replace(SIZES, entities=1_000_000_000)
     plan = make_plan(large, replace(SETTING, processes=2, device="cuda"), available=141 * 10**9)
     advice = plan.recommendation
@@ -41,7 +41,7 @@ def test_more_processes_where_there_are_some_already() -> None:
     assert memory(large, replace(fewer, processes=advice.shards)).peak <= USABLE * 141e9 < memory(large, fewer).peak
 
 
-def test_no_rank_helps_against_too_many_triples() -> None:
+def test_no_rank_is_recommended_for_too_many_triples() -> None:
     plan = make_plan(replace(SIZES, train=10**10), SETTING, available=10**9)
     assert plan.fits is False
     assert "the rest alone needs 160 GB" in " ".join(plan.recommendation.sentences)
@@ -51,7 +51,7 @@ def test_no_rank_helps_against_too_many_triples() -> None:
 @pytest.mark.parametrize(
     ("count", "text"), [(0, "0 kB"), (1500, "1.5 kB"), (2.5e6, "2.5 MB"), (3e9, "3 GB"), (2.4e12, "2.4 TB")]
 )
-def test_sizes_for_people(count: float, text: str) -> None:
+def test_sizes_in_decimal_units(count: float, text: str) -> None:
     assert sized(count) == text
 
 

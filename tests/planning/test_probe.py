@@ -12,7 +12,7 @@ from conjoin.planning import probe as module
 from conjoin.planning.memory_model import PlannedSetting, PlannedSizes
 
 
-def test_a_small_graph_is_measured_as_it_is_and_a_large_one_extended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_graphs_are_measured_and_large_ones_extrapolated(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = PlannedSizes(entities=500, relations=3, train=1000, valid=10, test=10)
     setting = PlannedSetting(form=form("complex"), rank=4, batch=50)
     speed = module.probe(sizes, setting)

@@ -46,6 +46,15 @@ def test_estimated_seconds_grow_with_every_size() -> None:
     assert epoch_seconds(cell, size, 1e10) < base
 
 
+def test_estimates_use_the_entity_width_of_the_form() -> None:
+    size = Counts(train=1000, valid=10, test=10, entities=500, relations=5)
+    cell = PAPER.cells()[0]
+    real = replace(cell, row=replace(cell.row, form="distmult"))
+    twice = replace(real, rank=2 * cell.rank)
+    assert epoch_seconds(real, size, 1e9) < epoch_seconds(cell, size, 1e9)
+    assert epoch_seconds(twice, size, 1e9) == epoch_seconds(cell, size, 1e9)
+
+
 def test_without_runs_the_measured_speed_is_used(tmp_path: Path) -> None:
     slow = estimator(PAPER, tmp_path, machine="x86_64", speed=1e9)
     fast = estimator(PAPER, tmp_path, machine="x86_64", speed=1e13)

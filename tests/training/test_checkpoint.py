@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def training(rank: int = 4, **settings: Any) -> Training:
     return train(model, GRAPH, Recipe(**{"epochs": 6, "batch": 4, "validate_every": 2, **settings}))
 
 
-def test_tensors_and_words_come_back(tmp_path: Path) -> None:
+def test_tensors_and_words_are_restored(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     save_tensors(path, TENSORS, WORDS)
     tensors, words = load_tensors(path)
@@ -67,7 +68,7 @@ def test_the_file_has_the_usual_permissions(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
 
 
-def test_every_kind_of_damage_is_noticed(tmp_path: Path) -> None:
+def test_truncation_and_every_flipped_byte_are_detected(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     save_tensors(path, TENSORS, WORDS)
     whole = path.read_bytes()
@@ -90,16 +91,16 @@ def test_every_kind_of_damage_is_noticed(tmp_path: Path) -> None:
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
-    with pytest.raises(RunError, match="cannot be read"):
+    with pytest.raises(RunError, match=r"a\.safetensors"):
         load_tensors(path)
     for metadata in (None, {"other": "1"}, {"conjoin": "[]"}, {"conjoin": "{"}, {"conjoin": "{}"}):
         save_file({"x": torch.ones(2)}, path, metadata=metadata)
-        with pytest.raises(RunError, match="cannot be read as weights"):
+        with pytest.raises(RunError, match=r"a\.safetensors"):
             load_tensors(path)
 
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
-def test_a_checkpoint_continues_exactly(tmp_path: Path, optimizer: str) -> None:
+def test_resume_from_a_checkpoint_is_bit_identical(tmp_path: Path, optimizer: str) -> None:
     whole, half = training(optimizer=optimizer), training(optimizer=optimizer)
     expected = [(epoch.loss, epoch.penalty, epoch.valid) for epoch in whole]
     for _ in range(3):
@@ -114,21 +115,19 @@ def test_a_checkpoint_continues_exactly(tmp_path: Path, optimizer: str) -> None:
         assert torch.equal(whole.best_weights[name], again.best_weights[name])
 
 
-def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     other = training(rank=6)
     next(other)
     save_checkpoint(tmp_path / "c", other)
-    with pytest.raises(RunError, match="does not belong to this run"):
+    with pytest.raises(RunError, match=re.escape(str(tmp_path / "c"))):
         load_checkpoint(tmp_path / "c", training())
     save_tensors(tmp_path / "d", TENSORS, {})
-    with pytest.raises(RunError, match="does not belong to this run"):
+    with pytest.raises(RunError, match=re.escape(str(tmp_path / "d"))):
         load_checkpoint(tmp_path / "d", training())
 
 
 @pytest.mark.parametrize("best_epoch", [0, 2])
-def test_best_weights_stand_in_a_checkpoint_exactly_where_an_epoch_was_the_best(
-    tmp_path: Path, best_epoch: int
-) -> None:
+def test_best_weights_without_best_epoch_or_the_reverse_are_refused(tmp_path: Path, best_epoch: int) -> None:
     half = training()
     for _ in range(2):
         next(half)
@@ -139,11 +138,11 @@ def test_best_weights_stand_in_a_checkpoint_exactly_where_an_epoch_was_the_best(
         tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith("best.")}
     words["progress"]["best_epoch"] = best_epoch
     save_tensors(tmp_path / "c", tensors, words)
-    with pytest.raises(RunError, match="its best weights are not those of this model"):
+    with pytest.raises(RunError, match=f"best_epoch = {best_epoch}"):
         load_checkpoint(tmp_path / "c", training())
 
 
-def test_a_model_comes_back_and_every_changed_bit_of_it_is_noticed(tmp_path: Path) -> None:
+def test_a_model_is_restored_and_every_changed_bit_is_detected(tmp_path: Path) -> None:
     path, model = tmp_path / "m.safetensors", Model("complex-conj", 3, 1, rank=2, seed=1)
     save_model(path, model, model.state_dict(), WORDS)
     again = Model("complex-conj", 3, 1, rank=2, seed=None)
@@ -163,16 +162,16 @@ def test_a_model_comes_back_and_every_changed_bit_of_it_is_noticed(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("tensors", "said"),
+    ("tensors", "value"),
     [
-        ({}, "it holds nothing"),
-        ({"relations": torch.ones(2, 4)}, "it holds relations"),
-        ({"entities.weight": torch.ones(3, 4), "relations": torch.ones(2, 6)}, r"relations has the shape \(2, 6\)"),
+        ({}, "relations"),
+        ({"relations": torch.ones(2, 4)}, r"relations.*entities\.weight"),
+        ({"entities.weight": torch.ones(3, 4), "relations": torch.ones(2, 6)}, r"relations.*\(2, 6\).*\(2, 4\)"),
     ],
 )
-def test_weights_of_another_model_are_refused(tmp_path: Path, tensors: dict[str, torch.Tensor], said: str) -> None:
+def test_weights_of_another_model_are_refused(tmp_path: Path, tensors: dict[str, torch.Tensor], value: str) -> None:
     save_tensors(tmp_path / "m", tensors, WORDS)
-    with pytest.raises(RunError, match=said):
+    with pytest.raises(RunError, match=value):
         load_model(tmp_path / "m", Model("complex", 3, 1, rank=2, seed=None))
 
 
@@ -180,7 +179,7 @@ def test_weights_of_another_model_are_refused(tmp_path: Path, tensors: dict[str,
 def test_a_file_that_cannot_be_mapped_is_refused(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """torch tells such failures by other errors than OSError."""
+    """torch raises other errors than OSError for such failures."""
     save_tensors(tmp_path / "a", TENSORS, WORDS)
 
     def fail(*_: object, **__: object) -> None:

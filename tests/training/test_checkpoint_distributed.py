@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def forge(folder: Path, name: str, **values: object) -> None:
     write_sealed(index, told)
 
 
-def test_an_epoch_that_is_saved_again_is_there_all_the_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_an_epoch_again_keeps_the_existing_checkpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a run saves its last epoch twice; a kill in between must not find the folder empty."""
 
     def killed(*_: object, **__: object) -> None:
@@ -53,7 +54,7 @@ def test_an_epoch_that_is_saved_again_is_there_all_the_time(folder: Path, monkey
     assert loaded(folder).progress.epoch == 1
 
 
-def test_a_folder_that_is_no_checkpoint_is_passed_over(folder: Path) -> None:
+def test_folders_without_a_complete_checkpoint_are_skipped(folder: Path) -> None:
     for name in ("1x", "2", "new", ".000009"):
         (folder / name).mkdir()
         (folder / name / "index.json").write_text("{}", encoding="utf-8")
@@ -64,24 +65,24 @@ def test_a_folder_that_is_no_checkpoint_is_passed_over(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["optimizer.0.sum", "model.relations", "optimizer.1.step"])
 def test_a_forged_shape_is_refused_and_takes_no_memory(folder: Path, name: str, shape: object) -> None:
     forge(folder, name, shape=shape)
-    with limited_memory(512), pytest.raises(RunError, match="does not belong to this run"):
+    with limited_memory(512), pytest.raises(RunError, match=re.escape(str(folder))):
         loaded(folder)
 
 
-def test_parts_that_do_not_make_up_a_tensor_are_refused(folder: Path) -> None:
+def test_chunks_that_do_not_cover_a_tensor_are_refused(folder: Path) -> None:
     forge(folder, "model.entities.weight", chunks=[])
-    with pytest.raises(RunError, match="do not make up a whole"):
+    with pytest.raises(RunError, match=r"entities\.weight"):
         loaded(folder)
 
 
-def test_nothing_of_torch_is_said_beside_the_error(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_dtype_raises_without_log_records(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     forge(folder, "model.relations", dtype=["float32"])
     with pytest.raises(RunError):
         loaded(folder)
     assert not caplog.records
 
 
-def test_what_is_saved_comes_back_and_a_changed_number_is_noticed(folder: Path) -> None:
+def test_state_is_restored_and_a_changed_byte_is_detected(folder: Path) -> None:
     begun = training()
     next(begun)
     again = loaded(folder)
@@ -92,11 +93,11 @@ def test_what_is_saved_comes_back_and_a_changed_number_is_noticed(folder: Path) 
     whole = file.read_bytes()
     for place in range(len(whole) - 64, len(whole), 5):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(RunError, match="its content does not fit its checksum"):
+        with pytest.raises(RunError, match="shard-00000"):
             loaded(folder)
 
 
-def test_the_newest_is_that_of_the_highest_epoch_not_of_the_last_word(folder: Path) -> None:
+def test_newest_checkpoint_has_the_highest_epoch(folder: Path) -> None:
     for name in ("999999", "1000000"):
         (folder / name).mkdir()
         (folder / name / "index.json").touch()

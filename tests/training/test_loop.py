@@ -95,7 +95,7 @@ def test_two_threads_repeat_themselves() -> None:
     assert same(*models)
 
 
-def test_the_order_of_examples_belongs_to_the_seed() -> None:
+def test_the_order_of_examples_depends_on_the_seed() -> None:
     results = []
     for seed in (0, 0, 1):
         model = fresh()
@@ -115,7 +115,7 @@ def test_every_epoch_has_its_own_order() -> None:
     assert not same(twice, once_and_again)
 
 
-def test_global_random_state_plays_no_part() -> None:
+def test_result_does_not_depend_on_global_random_state() -> None:
     torch.manual_seed(1)
     first, _ = trained(Recipe(epochs=1))
     state = torch.get_rng_state()
@@ -129,7 +129,7 @@ def test_global_random_state_plays_no_part() -> None:
 
 @pytest.mark.parametrize("budget", [None, 500], ids=["dense", "chunked"])
 @pytest.mark.parametrize("other", [{}, {"group_queries": 4}, {"negatives": 5, "negatives_power": 0.5}])
-def test_torch_defaults_play_no_part(other: dict[str, Any], budget: int | None) -> None:
+def test_result_does_not_depend_on_torch_defaults(other: dict[str, Any], budget: int | None) -> None:
     recipe = Recipe(epochs=1, batch=40, **other)
     first, _ = trained(recipe, budget=budget)
     torch.set_default_device("meta")
@@ -146,7 +146,7 @@ def test_torch_defaults_play_no_part(other: dict[str, Any], budget: int | None) 
 @pytest.mark.parametrize("budget", [None, 500], ids=["dense", "chunked"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("negatives", [0, 5])
-def test_inference_mode_plays_no_part(negatives: int, optimizer: OptimizerName, budget: int | None) -> None:
+def test_result_does_not_depend_on_inference_mode(negatives: int, optimizer: OptimizerName, budget: int | None) -> None:
     """Begun under it and ended without, so nothing that lasts may be of its tensors."""
     recipe = Recipe(epochs=2, batch=40, optimizer=optimizer, lr=0.05, negatives=negatives, validate_every=1)
     first, epochs = trained(recipe, budget=budget)
@@ -161,7 +161,7 @@ def test_inference_mode_plays_no_part(negatives: int, optimizer: OptimizerName, 
     assert same(first, second)
 
 
-def test_chunks_train_along_the_same_path() -> None:
+def test_chunked_training_matches_unchunked() -> None:
     paths = []
     for budget in (None, 700):
         model = Model("5star-neg", GRAPH.n_entities, GRAPH.n_relations, rank=4, dtype=torch.float64, budget=budget)
@@ -199,7 +199,7 @@ def test_conj_and_twin_train_along_one_path_from_matched_starts(optimizer: Optim
 
 
 @pytest.mark.parametrize("batch", [1000, 64])
-def test_an_epoch_tells_the_mean_loss_over_the_doubled_training_set(batch: int) -> None:
+def test_epoch_loss_is_the_mean_over_both_directions(batch: int) -> None:
     """With a vanishing rate nothing moves, so every batch sees the first weights."""
     spec = NAMED["complex"]
     model = Model("complex", GRAPH.n_entities, GRAPH.n_relations, rank=4, dtype=torch.float64, scale=0.5)
@@ -228,7 +228,7 @@ def test_a_step_is_that_of_the_optimizer(optimizer: OptimizerName) -> None:
         torch.testing.assert_close((after - start)[seen], -0.01 * step[seen], rtol=1e-3, atol=0)
 
 
-def test_validation_every_so_many_epochs_and_at_the_end() -> None:
+def test_validation_runs_every_n_epochs_and_after_the_last() -> None:
     model = fresh()
     for epoch in train(model, GRAPH, Recipe(epochs=7, validate_every=3)):
         assert (epoch.valid is not None) == (epoch.number in (3, 6, 7))
@@ -277,55 +277,55 @@ def test_zero_epochs_change_nothing() -> None:
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("budget", [None, 500], ids=["dense", "chunked"])
-def test_divergence_raises_and_never_gives_a_metric(optimizer: OptimizerName, budget: int | None) -> None:
+def test_divergence_raises_and_returns_no_metric(optimizer: OptimizerName, budget: int | None) -> None:
     recipe = Recipe(epochs=5, batch=20, lr=1e36, optimizer=optimizer)
     for every in (0, 1):
         model = fresh(budget=budget)
         training = train(model, GRAPH, replace(recipe, validate_every=every))
         for _ in range(2):
-            with pytest.raises(Diverged, match=r"not finite at step .* of epoch 1: .* lr = 1e\+36 is too large"):
+            with pytest.raises(Diverged, match=r"step .* epoch 1.*lr = 1e\+36"):
                 next(training)
         assert training.progress.best_mrr == -1
         with pytest.raises(Diverged):
             rank(model, GRAPH)
 
 
-def test_divergence_in_the_last_step_is_noticed_by_the_ranking() -> None:
+def test_ranking_detects_divergence_of_the_last_step() -> None:
     """The loss of the only step is taken before it, so the epoch looks healthy."""
     model = fresh()
     (epoch,) = train(model, GRAPH, Recipe(epochs=1, batch=1000, lr=1e36))
     assert math.isfinite(epoch.loss)
     for split in ("valid", "test"):
-        with pytest.raises(Diverged, match="not a finite number"):
+        with pytest.raises(Diverged, match="finite"):
             rank(model, GRAPH, split)
 
 
 def test_impossible_trainings_are_refused() -> None:
-    with pytest.raises(UsageError, match="no training triples"):
+    with pytest.raises(UsageError, match="train"):
         train(fresh(), graph_of(20, 3, [], [], [(0, 0, 1)]))
-    with pytest.raises(UsageError, match=r"a recipe is a conjoin\.Recipe, not a dict: Recipe\.from_mapping makes one"):
+    with pytest.raises(UsageError, match="dict"):
         train(fresh(), random_graph(0), {"epochs": 1})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="21 and 3"):
         train(fresh(), random_graph(0, entities=21))
     with pytest.raises(UsageError, match="20 and 4"):
         train(fresh(), random_graph(0, relations=4))
     without = graph_of(20, 3, [(0, 0, 1)])
-    with pytest.raises(UsageError, match="no validation triples"):
+    with pytest.raises(UsageError, match="validate_every"):
         train(fresh(), without, Recipe(validate_every=1))
     frozen = fresh()
     frozen.relations.requires_grad_(False)
-    with pytest.raises(UsageError, match="frozen"):
+    with pytest.raises(UsageError, match="requires_grad"):
         train(frozen, GRAPH)
     with pytest.raises(UsageError, match=r"torch\.float16.*model\.float\(\)"):
         train(fresh().half(), GRAPH)
     with torch.inference_mode():
         converted = fresh().double()
-    with pytest.raises(UsageError, match=r"converted under torch\.inference_mode"):
+    with pytest.raises(UsageError, match=r"torch\.inference_mode"):
         train(converted, GRAPH)
     assert len(list(train(fresh(), without, Recipe(epochs=2)))) == 2
 
 
-def test_progress_is_told_batch_by_batch() -> None:
+def test_progress_is_reported_per_batch() -> None:
     seen: list[tuple[str, int | None, int]] = []
 
     def track(steps: Iterable[T], what: str, total: int | None) -> Iterator[T]:
@@ -338,7 +338,7 @@ def test_progress_is_told_batch_by_batch() -> None:
     assert all(total == passed for _, total, passed in seen)
 
 
-def test_without_a_recipe_the_settings_are_those_that_the_command_line_takes_for_the_graph() -> None:
+def test_default_settings_equal_settings_for_the_graph() -> None:
     model = fresh()
     training = train(model, GRAPH)
     assert training.recipe == Recipe.from_mapping(settings_for(GRAPH, model.form))

@@ -55,70 +55,70 @@ def test_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "value"),
     [
-        ({"epochs": -1}, "at least 0"),
-        ({"batch": 0}, "at least 1"),
-        ({"validate_every": -1}, "at least 0"),
-        ({"validate_every": 1, "patience": -1}, "at least 0"),
-        ({"patience": 2}, "validate_every"),
-        ({"lr": 0.0}, "positive"),
-        ({"lr": -0.1}, "positive"),
-        ({"lr": float("nan")}, "positive"),
-        ({"initial_scale": 0.0}, "positive"),
-        ({"n3": -0.1}, "negative"),
-        ({"n3": float("nan")}, "negative"),
-        ({"f2": -1.0}, "negative"),
+        ({"epochs": -1}, "epochs.*-1"),
+        ({"batch": 0}, "batch.*0"),
+        ({"validate_every": -1}, "validate_every.*-1"),
+        ({"validate_every": 1, "patience": -1}, "patience.*-1"),
+        ({"patience": 2}, "patience.*2.*validate_every"),
+        ({"lr": 0.0}, "lr.*0"),
+        ({"lr": -0.1}, "lr.*-0.1"),
+        ({"lr": float("nan")}, "lr.*nan"),
+        ({"initial_scale": 0.0}, "initial_scale.*0"),
+        ({"n3": -0.1}, "n3.*-0.1"),
+        ({"n3": float("nan")}, "n3.*nan"),
+        ({"f2": -1.0}, "f2.*-1"),
         ({"optimizer": "adagard"}, "adagrad"),
-        *(({name: 10**400}, "at most 2147483647") for name in ("epochs", "batch", "validate_every", "group_queries")),
-        *(({name: 10**400}, "too large") for name in ("lr", "n3", "f2", "initial_scale", "negatives_power")),
-        ({"lr": 1e39}, "finite, below 3.4e[+]38"),
-        ({"n3": 1e39}, "not negative, below 3.4e[+]38"),
+        *(({name: 10**400}, f"{name}.*2147483647") for name in ("epochs", "batch", "validate_every", "group_queries")),
+        *(({name: 10**400}, f"{name}.*3.4e[+]38") for name in ("lr", "n3", "f2", "initial_scale", "negatives_power")),
+        ({"lr": 1e39}, "lr.*1e[+]39.*3.4e[+]38"),
+        ({"n3": 1e39}, "n3.*1e[+]39.*3.4e[+]38"),
         ({"precision": "fp16"}, "fp32"),
     ],
 )
-def test_impossible_settings_are_refused(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_impossible_settings_are_refused(settings: dict[str, Any], value: str) -> None:
+    with pytest.raises(UsageError, match=value):
         Recipe(**settings)
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(UsageError, match=value):
         Recipe.from_mapping(settings)
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "value"),
     [
-        ({"epoch": 5}, "Did you mean epochs"),
-        ({"learning_rate": 0.1}, "no setting"),
-        ({"epochs": "5"}, "type int"),
-        ({"epochs": 5.0}, "type int"),
-        ({"epochs": True}, "type int"),
-        ({"lr": "0.1"}, "type float"),
-        ({"lr": None}, "type float"),
-        ({"lr": True}, "type float"),
-        ({"optimizer": 3}, "type str"),
+        ({"epoch": 5}, "epoch.*epochs"),
+        ({"learning_rate": 0.1}, "learning_rate"),
+        ({"epochs": "5"}, "epochs.*'5'"),
+        ({"epochs": 5.0}, "epochs.*5.0"),
+        ({"epochs": True}, "epochs.*True"),
+        ({"lr": "0.1"}, "lr.*'0.1'"),
+        ({"lr": None}, "lr.*None"),
+        ({"lr": True}, "lr.*True"),
+        ({"optimizer": 3}, "optimizer.*3"),
     ],
 )
-def test_unknown_keys_and_wrong_types_are_refused(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_unknown_keys_and_wrong_types_are_refused(settings: dict[str, Any], value: str) -> None:
+    with pytest.raises(UsageError, match=value):
         Recipe.from_mapping(settings)
-    if "type" in words:
-        with pytest.raises(UsageError, match=words):
+    if {*settings} <= {field.name for field in dataclasses.fields(Recipe)}:
+        with pytest.raises(UsageError, match=value):
             Recipe(**settings)
 
 
-def test_numbers_are_kept_as_plain_ones_however_they_are_given() -> None:
-    """What a sweep over numpy's numbers gives goes into JSON, and whole numbers for real ones are the real ones."""
+def test_numpy_numbers_and_integers_become_plain_numbers_of_the_setting() -> None:
+    """Settings may come from a sweep over numpy numbers. They are stored as JSON, and lr = 1 equals lr = 1.0."""
     recipe = Recipe(epochs=np.int64(5), lr=1, n3=np.float32(0.5))  # type: ignore[arg-type]
     assert recipe == Recipe(epochs=5, lr=1.0, n3=0.5)
     assert [type(number) for number in (recipe.epochs, recipe.lr, recipe.n3)] == [int, float, float]
 
 
 def test_an_unknown_optimizer_is_an_unknown_name() -> None:
-    with pytest.raises(UnknownName, match="adagrad, adam, sgd"):
+    with pytest.raises(UnknownName, match="rmsprop"):
         Recipe(optimizer="rmsprop")  # type: ignore[arg-type]
 
 
-def test_a_recipe_is_read_without_torch() -> None:
+def test_recipes_do_not_import_torch() -> None:
     code = "import sys, conjoin.training.recipe; raise SystemExit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -31,7 +31,7 @@ PRODUCTS = ("complex", "complex-conj", "complex-twin", "complex(layout=published
 
 
 class RelationSoftmax:
-    """The cross-entropy of the relation over all relations, with scores Re Σ h r conj(t): a term that is no penalty."""
+    """The cross-entropy of the relation over all relations, with scores Re Σ h r conj(t). It is not a Penalty."""
 
     def __call__(self, batch: Batch) -> Tensor:
         count = 2 * batch.model.n_relations
@@ -134,7 +134,7 @@ def test_every_path_takes_the_step_of_the_objective(path: str, monkeypatch: pyte
         torch.testing.assert_close(parameter.detach(), start - 0.01 * slope, rtol=1e-10, atol=1e-12)
 
 
-def test_an_epoch_tells_each_term_and_their_sum_is_the_objective() -> None:
+def test_epoch_terms_sum_to_the_objective() -> None:
     graph = random_graph(0)
     model = Model("complex", graph.n_entities, graph.n_relations, rank=4, scale=0.3)
     (epoch,) = train(model, graph, Recipe(epochs=1, n3=0.01, terms={"dura": 0.1}))
@@ -146,7 +146,7 @@ def test_an_epoch_tells_each_term_and_their_sum_is_the_objective() -> None:
     assert list(without.terms) == ["nll"]
 
 
-def test_a_form_whose_query_is_no_product_is_refused_before_training() -> None:
+def test_dura_refuses_forms_whose_query_is_not_a_product() -> None:
     graph = random_graph(0)
     for form in ("5star", "5star-conj"):
         model = Model(form, graph.n_entities, graph.n_relations, rank=4)

@@ -51,7 +51,7 @@ def test_the_best_settings_reach_their_mrr_again(tmp_path: Path) -> None:
     assert rank(model, graph, "valid").mrr() == winner.mrr
 
 
-def test_a_search_goes_on_where_it_was_left_and_draws_the_same(tmp_path: Path) -> None:
+def test_a_continued_search_draws_the_same_settings(tmp_path: Path) -> None:
     graph = graph_of()
     (tmp_path / "other").mkdir()
     once = list(tune(graph, search_in(tmp_path / "other", epochs=2)))
@@ -62,7 +62,7 @@ def test_a_search_goes_on_where_it_was_left_and_draws_the_same(tmp_path: Path) -
     assert list(tune(graph, search_in(tmp_path, trials=4, epochs=2))) == []
 
 
-def test_a_grid_is_walked_once_and_ends(tmp_path: Path) -> None:
+def test_a_grid_search_tries_each_point_once(tmp_path: Path) -> None:
     grid = {"lr": (0.01, 0.1), "n3": (0.0, 0.1), "rank": (2, 4)}
     search = search_in(tmp_path, grid=grid, trials=100, epochs=2)
     points = [tuple(sorted(attempt.settings.items())) for attempt in tune(graph_of(), search)]
@@ -70,7 +70,7 @@ def test_a_grid_is_walked_once_and_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_stays_below_the_median_is_cut_short(tmp_path: Path) -> None:
+def test_trials_below_the_median_are_pruned(tmp_path: Path) -> None:
     grid = {"lr": (0.3, 0.31, 0.32, 0.33, 0.34, 0.35, 0.36, 1e-9, 2e-9, 3e-9, 4e-9, 5e-9), "batch": (20,)}
     search = search_in(tmp_path, grid=grid, trials=12, epochs=30)
     attempts = list(tune(graph_of(), search))
@@ -81,7 +81,7 @@ def test_what_stays_below_the_median_is_cut_short(tmp_path: Path) -> None:
     assert best_attempt(graph_of(), search).settings["lr"] > 0.1
 
 
-def test_trials_multiply_as_train_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_use_the_precision_of_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU `conjoin train` takes bf16, so what is searched there is searched in bf16, unless the grid says."""
     taken: list[str] = []
 
@@ -96,7 +96,7 @@ def test_trials_multiply_as_train_would(tmp_path: Path, monkeypatch: pytest.Monk
     assert taken == ["bf16", "tf32"]
 
 
-def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(tmp_path: Path) -> None:
+def test_a_search_continues_after_a_diverged_trial(tmp_path: Path) -> None:
     grid = {"lr": (0.1, 1e38), "initial_scale": (1e15,)}
     attempts = list(tune(graph_of(), search_in(tmp_path, grid=grid, trials=2)))
     failed = [attempt for attempt in attempts if attempt.state == "failed"]
@@ -105,11 +105,11 @@ def test_a_trial_that_diverges_has_failed_and_the_search_goes_on(tmp_path: Path)
     assert "not finite" in failed[0].reason
 
 
-def test_one_storage_holds_one_search_of_a_name(tmp_path: Path) -> None:
+def test_a_storage_with_another_search_of_this_name_is_refused(tmp_path: Path) -> None:
     list(tune(graph_of(), search_in(tmp_path, trials=1, epochs=2)))
-    with pytest.raises(UsageError, match="with another epochs"):
+    with pytest.raises(UsageError, match="another epochs"):
         list(tune(graph_of(), search_in(tmp_path, trials=1, epochs=4)))
-    with pytest.raises(UsageError, match="with another checksum"):
+    with pytest.raises(UsageError, match="another checksum"):
         list(tune(graph_of(valid=14), search_in(tmp_path, trials=1, epochs=2)))
 
 
@@ -124,13 +124,13 @@ def test_a_search_with_negatives_trains_with_them(tmp_path: Path) -> None:
     assert rank(model, graph, "valid").mrr() == winner.mrr
 
 
-def test_a_grid_has_the_last_word_on_negatives(tmp_path: Path) -> None:
+def test_negatives_of_the_grid_override_the_setting(tmp_path: Path) -> None:
     grid = {"negatives": (0, 3)}
     attempts = list(tune(graph_of(), search_in(tmp_path, grid=grid, trials=2, negatives=5)))
     assert {attempt.settings["negatives"] for attempt in attempts} == {0, 3}
 
 
-def test_how_negatives_are_drawn_holds_for_those_of_a_grid(tmp_path: Path) -> None:
+def test_negatives_power_applies_to_negatives_of_the_grid(tmp_path: Path) -> None:
     search = search_in(tmp_path, grid={"negatives": (3, 5)}, trials=2, negatives_power=0.75)
     assert {attempt.settings["negatives_power"] for attempt in tune(graph_of(), search)} == {0.75}
 
@@ -139,22 +139,22 @@ def test_how_negatives_are_drawn_holds_for_those_of_a_grid(tmp_path: Path) -> No
 def test_more_negatives_than_entities_are_refused_before_the_first_trial(
     tmp_path: Path, more: dict[str, object]
 ) -> None:
-    with pytest.raises(UsageError, match="21 negatives of 20 entities"):
+    with pytest.raises(UsageError, match=r"21.*20"):
         next(tune(graph_of(), search_in(tmp_path, **more)))
     assert not (tmp_path / "tune.db").exists()
 
 
-def test_rank_and_negatives_that_no_grid_says_are_part_of_a_search(tmp_path: Path) -> None:
+def test_rank_and_negatives_identify_a_search(tmp_path: Path) -> None:
     few = {"grid": {"lr": (0.1,)}, "epochs": 2}
     list(tune(graph_of(), search_in(tmp_path, **few)))
-    with pytest.raises(UsageError, match="with another negatives"):
+    with pytest.raises(UsageError, match="another negatives"):
         next(tune(graph_of(), search_in(tmp_path, **few, negatives=5)))
-    with pytest.raises(UsageError, match="with another rank"):
+    with pytest.raises(UsageError, match="another rank"):
         next(tune(graph_of(), search_in(tmp_path, **few, rank=8)))
 
 
 @pytest.mark.parametrize("grid", [None, {"lr": (0.1, 0.2, 0.3)}])
-def test_a_search_that_was_kept_before_negatives_goes_on(tmp_path: Path, grid: dict[str, tuple[float, ...]]) -> None:
+def test_a_storage_from_before_negatives_can_be_continued(tmp_path: Path, grid: dict[str, tuple[float, ...]]) -> None:
     list(tune(graph_of(), search_in(tmp_path, trials=1, grid=grid)))
     [kept] = optuna.load_study(study_name=None, storage=search_in(tmp_path).storage).user_attrs.values()
     for new in ("rank", "negatives", "negatives_power"):
@@ -162,27 +162,27 @@ def test_a_search_that_was_kept_before_negatives_goes_on(tmp_path: Path, grid: d
     with closing(sqlite3.connect(tmp_path / "tune.db")) as storage, storage:
         storage.execute("UPDATE study_user_attributes SET value_json = ?", [json.dumps(kept)])
     assert [attempt.number for attempt in tune(graph_of(), search_in(tmp_path, trials=2, grid=grid))] == [1]
-    with pytest.raises(UsageError, match="with another negatives"):
+    with pytest.raises(UsageError, match="another negatives"):
         next(tune(graph_of(), search_in(tmp_path, trials=3, grid=grid, negatives=5)))
     if grid:  # a guided search has its rank in its name
-        with pytest.raises(UsageError, match="with another rank"):
+        with pytest.raises(UsageError, match="another rank"):
             next(tune(graph_of(), search_in(tmp_path, trials=3, grid=grid, rank=8)))
 
 
-def test_a_storage_of_another_optuna_is_told_so(tmp_path: Path) -> None:
+def test_a_storage_of_another_optuna_is_refused(tmp_path: Path) -> None:
     list(tune(graph_of(), search_in(tmp_path, trials=1)))
     with closing(sqlite3.connect(tmp_path / "tune.db")) as storage, storage:
         storage.execute("UPDATE alembic_version SET version_num = 'v2.6.0.a'")
-    with pytest.raises(UsageError, match=r"optuna storage upgrade.*name another \(--storage\)"):
+    with pytest.raises(UsageError, match=r"optuna storage upgrade.*--storage"):
         next(tune(graph_of(), search_in(tmp_path, trials=2)))
 
 
-def test_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="no validation triples"):
+def test_impossible_searches_name_the_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="conjoin split"):
         next(tune(graph_of(valid=0), search_in(tmp_path)))
-    with pytest.raises(UsageError, match="cannot be used"):
+    with pytest.raises(UsageError, match="--storage"):
         next(tune(graph_of(), search_in(tmp_path, storage="nosuchbase://x")))
-    with pytest.raises(UsageError, match="no trial was completed"):
+    with pytest.raises(UsageError, match="--trials"):
         best_attempt(graph_of(), search_in(tmp_path))
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(NotInstalled, match=r"conjoin\[tune\]"):
@@ -205,15 +205,15 @@ def test_two_workers_share_a_search(tmp_path: Path) -> None:
     root = str(Path(__file__).resolve().parents[2])
     command = [sys.executable, "-c", WORKER, str(tmp_path), root]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    told = [worker.communicate(timeout=60)[0].splitlines() for worker in workers]
+    printed = [worker.communicate(timeout=60)[0].splitlines() for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0]
-    points = told[0] + told[1]
+    points = printed[0] + printed[1]
     assert len(set(points)) == 12
     assert len(points) <= 13
 
 
-def test_tables_that_were_made_in_part_are_completed(tmp_path: Path) -> None:
-    """Without the index of names, which Optuna makes after its table, the same search was begun a second time."""
+def test_a_missing_index_is_created(tmp_path: Path) -> None:
+    """Optuna creates the index of names after its table. Without it the same search could be created twice."""
     search = search_in(tmp_path, trials=1)
     assert [attempt.state for attempt in tune(graph_of(), search)] == ["complete"]
     with closing(sqlite3.connect(tmp_path / "tune.db")) as database:
@@ -222,20 +222,20 @@ def test_tables_that_were_made_in_part_are_completed(tmp_path: Path) -> None:
     assert best_attempt(graph_of(), search).number == 0
 
 
-def test_a_storage_that_fails_in_mid_search_fails_the_search_and_no_trial(tmp_path: Path) -> None:
+def test_a_failed_storage_ends_the_search_but_no_trial(tmp_path: Path) -> None:
     search = search_in(tmp_path, trials=3)
     attempts = tune(graph_of(), search)
     next(attempts)
     file = tmp_path / "tune.db"
     kept = file.read_bytes()
     file.write_bytes(b"no database" * 1000)
-    with pytest.raises(StorageError, match="goes on"):
+    with pytest.raises(StorageError, match=r"tune\.db"):
         list(attempts)
     file.write_bytes(kept)
     assert [attempt.number for attempt in tune(graph_of(), search)] == [1, 2]
 
 
-def test_a_trial_that_failed_by_no_fault_of_its_settings_does_not_count(
+def test_a_trial_that_failed_because_of_the_storage_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sqlalchemy = pytest.importorskip("sqlalchemy")

@@ -253,7 +253,7 @@ LINKS: MappingProxyType[str, Link] = MappingProxyType(
 
 
 class LinkNames(Collection[str]):
-    """The names of links whose query is one vector, those of other packages too, for options of forms.
+    """The names of links whose query is one vector, for options of forms. Includes links of other packages.
 
     >>> "l2" in LinkNames(), list(LinkNames())[:2]
     (True, ['dot', 'dot-bias'])

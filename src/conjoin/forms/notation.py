@@ -70,7 +70,7 @@ _EXPRESSION = re.compile(r"(?P<sign>-?)\s*(?:conj\(\s*(?P<conjugated>\w+)\s*\)|(
 
 
 def form(text: str | Form, *, quotient: str | None = None, layout: str | None = None) -> Form:
-    """A form from its name or its text. Options given here override those of the text.
+    """A form from its name or its text. Options given here override options in the text.
 
     >>> str(form("5star-conj", quotient="mobius"))
     'FiveStar(c=conj(b), d=conj(a), quotient=mobius)'

@@ -117,8 +117,8 @@ class TiedForm(Form):
 
     @property
     def heads_as_tails(self) -> bool:
-        """Are heads read as their rows are stored, as tails are? No for a form with a `head` of its own, unless it says
-        otherwise."""
+        """Are heads read as their rows are stored, as tails are? No for a form that overrides `head`, unless it also
+        overrides this property."""
         return type(self).head is TiedForm.head
 
     @property

@@ -1,1 +1,1 @@
-"""From the numbers of a trained relation to pictures: the Riemann sphere, the plane of a tie."""
+"""Figures of trained relations: the Riemann sphere and the plane of a tie."""

@@ -21,7 +21,7 @@ Kind = Literal["identity", "elliptic", "parabolic", "hyperbolic", "loxodromic", 
 Disc = Literal["kept", "swapped"]
 
 SAME = 1e-7
-"""What counts as equal: the numbers of a trained model carry about seven digits."""
+"""Tolerance for equality: the numbers of a trained model have about seven digits."""
 FLAT = 1e-9
 """A determinant below this share of the squared norm makes the map constant."""
 
@@ -67,7 +67,9 @@ class Mobius:
         matrix = np.array([[a, b], [c, d]], dtype=np.complex128)
         largest = np.abs(matrix).max()
         if not np.isfinite(largest) or largest == 0:
-            raise UsageError("a Möbius map needs four finite numbers, not all of them zero")
+            raise UsageError(
+                f"a, b, c, d = {a}, {b}, {c}, {d} is not a Möbius map. The numbers must be finite and not all 0."
+            )
         matrix = matrix / largest
         return Mobius(matrix * (np.sqrt(2) / np.linalg.norm(matrix)))
 
@@ -78,14 +80,14 @@ class Mobius:
 
     @property
     def degenerate(self) -> bool:
-        """Does it send everything to one point?"""
+        """Are all points mapped to one point?"""
         return abs(self.determinant) <= FLAT * 2
 
     @cached_property
     def _normal(self) -> Complexes:
-        """The matrix with determinant 1 and, of the two that there are, a trace that does not point left."""
+        """The matrix scaled to determinant 1, with the sign that gives the trace a real part ≥ 0."""
         if self.degenerate:
-            raise UsageError("a constant map has no inverse and no flow: choose another coordinate")
+            raise UsageError("This map is constant, so it has no inverse and no flow. Choose another coordinate.")
         matrix = self.matrix / np.sqrt(self.determinant)
         trace = np.trace(matrix)
         left = trace.real < -SAME or (abs(trace.real) <= SAME and trace.imag < 0)
@@ -93,7 +95,7 @@ class Mobius:
 
     @cached_property
     def kind(self) -> Kind:
-        """The class. Elliptic maps turn, hyperbolic ones stretch, loxodromic ones do both, parabolic ones push."""
+        """The class: elliptic maps rotate, hyperbolic stretch, loxodromic do both, parabolic translate."""
         if self.degenerate:
             return "constant"
         if np.abs(self._normal - np.eye(2)).max() < SAME:
@@ -107,14 +109,14 @@ class Mobius:
 
     @cached_property
     def multiplier(self) -> complex:
-        """What it multiplies by, seen from its fixed points at 0 and ∞; at least 1 in modulus, 1 if parabolic."""
+        """The factor of the map if its fixed points are moved to 0 and ∞; at least 1 in modulus, 1 if parabolic."""
         if self.kind in ("identity", "parabolic"):
             return 1 + 0j
         return complex(np.exp(2 * self._half_length))
 
     @property
     def disc(self) -> Disc | None:
-        """Whether it keeps the unit circle, and then its inside inside ("kept") or not ("swapped")."""
+        """ "kept" if the map keeps the unit disc, "swapped" if it exchanges inside and outside, else None."""
         if self.degenerate:
             return None
         metric = np.diag([1.0, -1.0])
@@ -149,7 +151,7 @@ class Mobius:
 
     @cached_property
     def _value(self) -> Complexes:
-        """What a constant map sends everything to: the longer column."""
+        """The value of a constant map: the longer column."""
         columns = self.matrix.T
         longest: Complexes = columns[np.argmax(np.linalg.norm(columns, axis=1))]
         return longest / np.linalg.norm(longest)
@@ -166,7 +168,7 @@ class Mobius:
         return Mobius.of(*(self.matrix @ first.matrix).ravel())
 
     def inverse(self) -> Mobius:
-        """The map that undoes it."""
+        """The inverse map."""
         (a, b), (c, d) = self._normal
         return Mobius.of(d, -b, -c, a)
 
@@ -211,7 +213,7 @@ class Mobius:
 
 
 def _kernel(singular: Complexes) -> Complexes:
-    """The direction that a singular matrix sends to nothing: across its longer row."""
+    """The null direction of a singular matrix: orthogonal to its longer row."""
     row = singular[np.argmax(np.linalg.norm(singular, axis=1))]
     across = np.array([-row[1], row[0]])
     return np.asarray(across / np.linalg.norm(across))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LONGITUDE, LATITUDE = np.radians(-58), np.radians(22)
 ON_IT = 1e-6
-"""A point this close to the plane, relative to the box, lies on it."""
+"""The largest distance from the plane, relative to the box, of a point that counts as on it."""
 
 
 def draw_planes(shown: Sequence[TransformedEntity]) -> Figure:
@@ -69,7 +69,7 @@ def _box(ax: Axes, each: TransformedEntity, reach: float) -> None:
 
 
 def _frame(ax: Axes, view: Reals, each: TransformedEntity, reach: float) -> None:
-    """The box, with its three axes named; what lies behind the points is drawn fainter."""
+    """The box with the names of its three axes. Edges behind the points are drawn in a fainter colour."""
     corners = np.array(list(itertools.product((-1, 1), repeat=3)), dtype=float)
     farthest = corners[np.argmin((corners @ view.T)[:, 2])]
     for p, q in itertools.combinations(corners, 2):

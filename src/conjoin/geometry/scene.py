@@ -1,4 +1,4 @@
-"""What is drawn on a sphere, as a value: a curve, the map that moves it, its fixed points. Does not import torch.
+"""The content of a sphere figure: a curve, the map that moves it, its fixed points. Does not import torch.
 
 The plot, the interactive page and the service draw the same scenes.
 """

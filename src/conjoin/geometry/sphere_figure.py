@@ -32,9 +32,9 @@ are mostly smaller than 1 and lie south."""
 PALEST = 0.6
 """How far the last iterate is mixed with white."""
 BEHIND = 0.25
-"""The opacity of what lies on the far side."""
+"""The opacity of curves on the far side."""
 CLOSE = 0.11
-"""Numbers that would stand closer than this are left out."""
+"""The least distance between two numbers; closer ones are left out."""
 LINE = 0.13
 """Inches from one line above a sphere to the next."""
 WIDE = 52
@@ -80,14 +80,14 @@ def written(figure: Figure, kind: str) -> bytes:
 
 
 def files_for(out: Path) -> dict[str, Path]:
-    """Which files `-o` means: the one that its ending names, or all formats beside each other."""
+    """The files to write for `-o`, by format: one if the name has an ending, else one per format."""
     if out.name in ("", ".."):
-        raise UsageError(f"{out} names no file: write to one, such as {out / 'figure.png'}")
+        raise UsageError(f"{out} is a folder. Write to a file, such as {out / 'figure.png'}.")
     ending = out.suffix.lower().removeprefix(".")
     if ending in FORMATS:
         return {ending: out}
     if ending and ending.isalpha() and len(ending) <= 4:
-        raise UsageError(f"{out}: a figure is written as {', '.join(FORMATS)}; without an ending, as all of them")
+        raise UsageError(f"{out} has an unknown ending. Use {', '.join(FORMATS)}, or no ending to write all formats.")
     return {kind: out.with_name(f"{out.name}.{kind}") for kind in FORMATS}
 
 
@@ -149,13 +149,13 @@ def _sphere(ax: Axes, scene: Scene, *, lines: int) -> None:
 
 
 def _subtitle(scene: Scene) -> list[str]:
-    """What the map does, in lines that fit above a panel."""
+    """The description of the map, in lines that fit above a panel."""
     borrowed = ["the Möbius map of numbers trained in another reading"] if scene.borrowed else []
     return [*wrap(scene.words, WIDE), *borrowed]
 
 
 def _line(ax: Axes, seen: Reals, colour: str, width: float, *, dashed: bool = False) -> None:
-    """A curve on the sphere in the camera's axes, faint where it lies behind."""
+    """A curve on the sphere in the camera's axes. Its parts on the far side are drawn in a fainter colour."""
     front = seen[:, 2] >= 0
     for side, opacity, order in ((~front, BEHIND, 1.0), (front, 1.0, 4.0)):
         kept = side | np.roll(side, 1) | np.roll(side, -1) if side.any() else side
@@ -166,7 +166,7 @@ def _line(ax: Axes, seen: Reals, colour: str, width: float, *, dashed: bool = Fa
 
 
 def _write_numbers(ax: Axes, numbers: Sequence[tuple[float, float, str, str]]) -> None:
-    """Which iterate a circle is, where there is room, low numbers first."""
+    """The numbers of iterates beside their circles. Low numbers come first; numbers without room are left out."""
     taken: list[tuple[float, float]] = []
     for x, y, text, colour in numbers:
         if all(np.hypot(x - a, y - b) > CLOSE for a, b in taken):
@@ -211,6 +211,6 @@ def _mixed(colour: str, share: float) -> str:
 
 
 def panel_title(name: str, most: int = 34) -> str:
-    """A name that fits above a panel: of a long one the end, which tells most."""
+    """A name that fits above a panel. Of a long name the end is kept, because it says most."""
     plain = name.replace("$", r"\$")
     return plain if len(plain) <= most else f"…{plain[-most + 1 :]}"

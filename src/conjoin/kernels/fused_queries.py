@@ -1,4 +1,4 @@
-"""A form as constants for the kernels, and a batch's way from rows to queries and back."""
+"""The constants of a form for the kernels, and the forward and backward pass between rows and queries."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _code(form: TiedForm, slot: str) -> int:
 
 
 class FusedQueries:
-    """Forward and backward through a form, for batches of a given size, into buffers that stay where they are."""
+    """Forward and backward pass of a form for batches of a given size. The buffers keep their memory for replays."""
 
     def __init__(self, form: TiedForm, table: FusedTable, relations: Tensor, *, n3: float, f2: float) -> None:
         self.table, self.relations, self.n3, self.f2 = table, relations, n3, f2
@@ -78,5 +78,5 @@ class FusedQueries:
 
 
 def precision_of(name: str) -> torch.dtype:
-    """What products multiply in a recipe's precision; float32 is rounded to TF32 by the matrix units."""
+    """The dtype of factors of products for a recipe's precision; the matrix units round float32 to TF32."""
     return {"bf16": torch.bfloat16, "tf32": torch.float32}[name]

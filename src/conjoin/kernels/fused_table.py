@@ -40,7 +40,7 @@ UPDATED = (2, 512)
 
 
 class RowGroups(NamedTuple):
-    """Looked-up rows: sorted ids, where each stood before sorting, and where each distinct id begins."""
+    """Looked-up rows: sorted ids, the position of each before sorting, and the start of each distinct id."""
 
     ids: Tensor
     order: Tensor
@@ -49,7 +49,7 @@ class RowGroups(NamedTuple):
 
 @dataclass(frozen=True)
 class Optimised:
-    """A table, its optimiser's memories of it in the rule's order, and its count of steps: what a kernel changes."""
+    """The tensors that a kernel updates: a table (n, w), its optimiser state in the order of SLOTS, the step count."""
 
     table: Tensor
     rule: str
@@ -58,13 +58,13 @@ class Optimised:
     steps: Tensor | None = None
 
     def pointers(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The table and two memories; the table stands in where there is none."""
+        """The table and two state tensors. The table itself replaces a missing one, because kernels need a pointer."""
         first, second, *_ = [*self.memories, self.table, self.table]
         return self.table, first, second
 
     @property
     def clock(self) -> Tensor:
-        """How many steps there have been, where the rule asks; the table stands in where it does not."""
+        """The step count, if the rule uses it; otherwise the table as a placeholder pointer."""
         return self.steps if self.ticks and self.steps is not None else self.table
 
     @property
@@ -77,10 +77,10 @@ class Optimised:
 
 
 class FusedTable:
-    """Entities (N, w) in training: buffers for batches of a given size, and the verbs of a step.
+    """Entities (N, w) in training: buffers for batches of a given size, and the parts of a step.
 
-    `dtype` is what products multiply: bfloat16 from a copy of the table kept beside it, or float32 (rounded to TF32 by
-    the matrix units) from the table itself.
+    `dtype` is the dtype of factors of products: bfloat16 uses a copy of the table, float32 the table itself (the
+    matrix units round it to TF32).
     """
 
     def __init__(
@@ -111,16 +111,16 @@ class FusedTable:
         self.stash = table.new_zeros(2 * questions, self.width)
 
     def refresh(self) -> None:
-        """Copy the table into the operand: after loading weights, and whenever something else changed them."""
+        """Copy the table into the operand. Call this after anything else has changed the weights."""
         if self.half:
             self.operand[: self.entities, : self.width] = self.weights.table
 
     def step(self, weight: Tensor, looked_up: RowGroups) -> Tensor:
-        """Losses of the queries and targets that stand in the buffers (into `nll`), and exponentials · table, (Bp, wp).
+        """Compute the losses of the queries in the buffers (into `nll`); return exponentials · table, (Bp, wp).
 
-        That product, times `factor`, is the softmax's part of the gradient of Σ weight·nll with respect to the queries.
-        The table is optimised by the softmax's part of its own gradient, except the rows that the batch looks up:
-        `finish` completes them.
+        The result times `factor` is the softmax's part of the gradient of Σ weight·nll by the queries.
+        Each row is updated by the softmax's part of its gradient, except the rows that the batch looks up: `finish`
+        adds the rest of their gradient and updates them.
         """
         whole = self.chunk >= self.entities
         for first in range(0, self.entities, self.chunk):
@@ -139,7 +139,7 @@ class FusedTable:
         return product
 
     def finish(self, looked_up: RowGroups, gradients: Tensor) -> None:
-        """Optimise the rows that were looked up: gradients[order[i]] belongs to ids[i]."""
+        """Update the rows that were looked up: gradients[order[i]] belongs to ids[i]."""
         optimise_rows(self.weights, looked_up, gradients, fused=self)
 
     def _exponentials(self, first: int, *, store: bool) -> None:
@@ -193,8 +193,9 @@ def optimise_rows(
     fused: FusedTable | None = None,
     collect: Tensor | None = None,
 ) -> None:
-    """Optimise looked-up rows only. Equal to a dense step for Adagrad and SGD, whose rules leave a row with no gradient
-    alone. With `fused` the table's own part waits in its stash; with `collect` sums are written there, and that is all.
+    """Update looked-up rows only. This equals a dense step for Adagrad and SGD, which do not change rows with a zero
+    gradient. With `fused` the softmax's part of the gradients is added from its stash. With `collect` (n, w) the summed
+    gradients are written there and no row is updated.
     """
     ids, order, starts = looked_up
     table, one, two = weights.pointers()
@@ -212,7 +213,7 @@ def optimise_rows(
 
 
 def optimise_table(weights: Optimised, gradient: Tensor) -> None:
-    """Optimise a whole table by a gradient of its shape."""
+    """Update a whole table by a gradient of its shape."""
     table, one, two = weights.pointers()
     length, width = table.shape
     rows, columns = UPDATED
@@ -232,5 +233,5 @@ def _up(size: int, grain: int) -> int:
 
 
 def block(size: int) -> int:
-    """The power of two for a row of this size, 1,024 at most."""
+    """The block size for rows of this size: a power of two from 16 to 1,024."""
     return min(1024, max(16, 1 << (size - 1).bit_length()))

@@ -1,10 +1,10 @@
-"""Queries of a batch and everything that flows back through them, on a GPU, one pass each.
+"""Triton kernels for the queries of a batch and their gradients, one pass each.
 
-The same formulas as forms/, coordinate by coordinate with the slots in registers: a tied slot is the stored
-one read with other signs, so it costs neither memory nor a copy. ComplEx is the pair form whose block is diagonal.
+The formulas equal forms/, computed per coordinate with the slots in registers. A tied slot is the stored slot
+read with other signs, so it needs no memory. ComplEx is the pair form whose block is diagonal.
 """
 
-# ruff: noqa: PLR0915, PLR0917 (kernels take flat lists of pointers, and cannot be cut in pieces)
+# ruff: noqa: PLR0915, PLR0917 (kernels take flat lists of pointers and cannot be split)
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Ensemble:
 
     Members may be models of any form, rank and dtype, or ensembles; all are on one device. `weights` are positive, one
     per member, by default 1 each. Entities that every member scores the same are exactly tied. An ensemble ranks,
-    answers, mines and is calibrated like a model. It has no embeddings of its own, so it cannot be folded, explained,
+    answers, mines and is calibrated like a model. An ensemble stores no embeddings, so it cannot be folded, explained,
     exported or trained further; use a member for that.
 
     >>> from conjoin.model.model import Model

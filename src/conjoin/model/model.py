@@ -21,7 +21,7 @@ from conjoin.runtime.distributed import Mesh, current
 
 INITIAL_SCALE = 1e-3
 DTYPES = (torch.float32, torch.float64, torch.bfloat16)
-"""Types that reach from the squares of the smallest slopes to scores; those of float16 are lost below 6e-8."""
+"""Types whose range includes squared gradients and scores. float16 rounds numbers below 6e-8 to 0."""
 
 
 def check_dtype(dtype: torch.dtype, *, such_as: str = "") -> None:
@@ -206,9 +206,9 @@ class Model(nn.Module):
 
 
 def single_model(scorer: Scorer, task: str) -> Model:
-    """The scorer, if it is one model with embeddings of its own; `task` needs them and is named in the error."""
+    """The scorer, if it is a Model. UsageError for others, because `task` (a noun for the message) needs embeddings."""
     if isinstance(scorer, Model):
         return scorer
     raise UsageError(
-        f"{task} needs the embeddings of one model, and {scorer!r} has none of its own. Use one of its members."
+        f"{task} needs the embeddings of one model, and {scorer!r} stores no embeddings. Use one of its members."
     )

@@ -1,6 +1,6 @@
 """Read scores block by block: the scores of targets, how many entities score higher, and the k best.
 
-A block is the number of its first entity and the scores (B, columns) of so many entities; blocks come in order and
+A block is the number of its first entity and scores (B, n) of the n entities from there on. Blocks come in order and
 cover all entities once. Every scorer counts and chooses with these functions, so that ties mean the same everywhere.
 """
 
@@ -17,7 +17,7 @@ Blocks = Iterable[tuple[int, Tensor]]
 
 
 def without_targets(hidden: tuple[Tensor, Tensor], t: Tensor) -> tuple[Tensor, Tensor]:
-    """The hidden (query, entity) pairs but those of each query's own target, which always competes."""
+    """The hidden (query, entity) pairs without each query's own target, because the target always competes."""
     query, entity = hidden
     competes = entity != t[query]
     return query[competes], entity[competes]

@@ -317,7 +317,7 @@ def _scores_less(link: Link, q: Tensor, rows: Tensor, less: Tensor) -> Tensor:
 
 
 def _parts(queries: int, weight: Tensor | None, part: slice) -> float | Tensor:
-    """The part of the mean that each query has: one for all, or (B, 1) for those of a slice."""
+    """The share of each query in the mean: one number for all, or (n, 1) for the queries of a slice."""
     return 1 / queries if weight is None else weight[part, None]
 
 
@@ -348,13 +348,13 @@ def _hide(scores: Tensor, ids: Tensor, truth: Tensor) -> None:
 
 
 def inside(ids: Tensor, first: int, count: int) -> tuple[Tensor, Tensor]:
-    """The places of the ids that are among `count` rows from `first` on, and those rows."""
+    """The positions of the ids in first … first + count - 1, and these ids minus `first`."""
     places = ((ids >= first) & (ids < first + count)).nonzero().squeeze(1)
     return places, ids[places] - first
 
 
 def assembled(part: Tensor, questions: int, mesh: Mesh) -> Tensor:
-    """Results of all questions, from those of this replica."""
+    """The results of all queries, gathered from the results of each replica."""
     if mesh.replicas == 1:
         return part
     whole = part.new_zeros(questions, *part.shape[1:])

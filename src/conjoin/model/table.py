@@ -336,7 +336,7 @@ class EntityTable(nn.Module):
 
 
 class _Blocks:
-    """Score blocks that can be gone through more than once; those that fit the budget together are computed once.
+    """Score blocks that can be iterated several times. They are computed once if all fit the budget together.
 
     Equal entities must get equal scores wherever they stand, so no product is thin or ends in a ragged edge: the batch
     is padded to FEWEST rows, columns come in multiples of EDGE, the last block overlaps the one before (what overlaps

@@ -1,4 +1,4 @@
-"""What the fused step of a GPU holds (`kernels/fused_table.py`, `training/steps/fused.py`), as arithmetic on sizes.
+"""The memory of the fused step of a GPU (`kernels/fused_table.py`, `training/steps/fused.py`), as arithmetic on sizes.
 
 The same lines as there, without triton and without a GPU;
 `tests/planning/test_fused_memory.py` compares the two.
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 REAL, HALF, INDEX = 4, 2, 4
 ROWS, DEPTH = 128, 64
-"""Questions and coordinates come in multiples of these (`engine.Tile.measured`)."""
+"""Queries and coordinates are padded to multiples of these (`conjoin.kernels.fused_table.Tile.measured`)."""
 
 
 @dataclass(frozen=True)
 class FusedBytes:
-    """Bytes that stay from step to step, and those that a step takes and gives back."""
+    """Bytes that stay allocated between steps, and bytes that a step allocates and frees."""
 
     copy: int
     exponentials: int
@@ -45,7 +45,7 @@ def fused_bytes(
 
 
 def input_bytes(questions: int, *, entities: int, relations: int, batch: int) -> int:
-    """What recorded steps read, whole numbers all of them: questions, weights and two groups (`FusedStep.batches`)."""
+    """The inputs of recorded steps, all integers: queries, weights and two row groups (`FusedStep.batches`)."""
     of_entities = 4 * batch + min(2 * batch, entities)
     of_relations = 2 * batch + min(batch, 2 * relations)
     return -(-questions // batch) * INDEX * (4 * batch + of_entities + of_relations)

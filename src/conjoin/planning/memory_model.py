@@ -59,13 +59,13 @@ SORTING = 114
 """Per question, while the inputs of fused steps are sorted on the GPU. Measured with FB15K and FB15K-237, where 171 to
 195 bytes were in use for a question in all."""
 PROGRAM = {"cpu": 16 * MIB, "cuda": 70 * MIB}
-"""Handles, thread stacks, tables of Parquet: what no term explains. On a GPU: two workspaces of 32 MiB for products,
-for the usual stream and for the one that is recorded."""
+"""Handles, thread stacks, Parquet buffers: memory outside all other terms. On a GPU: two workspaces of 32 MiB for
+products, for the usual stream and for the one that is recorded."""
 FREED_SLOTS = 5
-"""What steps have freed stays in a CPU's heap, in pieces: about the buffers of answers once more and so many of the
-slots. Measured with ComplEx, 5★E and QuatE in batches of 300 to 8,000."""
+"""Freed memory that stays in the heap of a CPU: about the buffers of answers once more and this many times the buffers
+of slots. Measured with ComplEx, 5★E and QuatE in batches of 300 to 8,000."""
 PIECES = 512 * MIB
-"""At most so much of it, for blocks from 32 MiB on are given back."""
+"""The most freed memory that stays in the heap. Blocks of 32 MiB and more return to the system."""
 
 Device = Literal["cpu", "cuda"]
 
@@ -82,9 +82,11 @@ class PlannedSizes:
 
     def __post_init__(self) -> None:
         if min(self.entities, self.relations, self.train) < 1 or min(self.valid, self.test) < 0:
-            raise UsageError("a graph has at least one entity, one relation and one training triple")
+            raise UsageError(
+                f"entities, relations, train must be at least 1, got {self.entities}, {self.relations}, {self.train}."
+            )
         if max(vars(self).values()) >= 2**63:
-            raise UsageError("no graph is that large: its numbers are below 2^63")
+            raise UsageError("The sizes of a graph must be below 2^63.")
 
     @classmethod
     def of(cls, graph: Graph) -> PlannedSizes:
@@ -102,7 +104,7 @@ class PlannedSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedSetting:
-    """What is to be trained and how."""
+    """The settings of a training that its memory depends on."""
 
     form: Form
     rank: int
@@ -131,7 +133,7 @@ class PlannedSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Bytes per process. Not all terms are there at once: `peak` is the most that are.
+    """Bytes per process. Not all terms are allocated at the same time; `peak` is their largest sum.
 
     `host` is beside the others: what a GPU's process keeps in the machine's own memory.
     """
@@ -161,7 +163,7 @@ def parameters(sizes: PlannedSizes, setting: PlannedSetting) -> tuple[int, int]:
 
 
 def memory(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
-    """What a training needs in every process; entity rows are divided among them, the rest is not."""
+    """The memory that each process of a training needs. Entity rows are divided among processes, all else is not."""
     return _on_gpu(sizes, setting) if setting.device == "cuda" else _on_cpu(sizes, setting)
 
 
@@ -194,8 +196,8 @@ def _on_cpu(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
         filtering=filtering,
         ranking=ranking,
         program=program,
-        # The allocator keeps blocks as small as the activations and gives them out again, to the filter's sorting
-        # above all, but not for blocks as large as those of ranking.
+        # The allocator reuses small blocks such as the activations, above all for sorting the filter. It does not
+        # reuse them for the large blocks of ranking.
         peak=standing + max(activations + max(shuffling, ranking), filtering),
     )
 
@@ -340,8 +342,8 @@ def _softmax_on_gpu(rows: int, width: int, batch: int, setting: PlannedSetting) 
 
 
 def _filter(sizes: PlannedSizes, each: int) -> int:
-    """So many bytes for every known answer that may be asked for (`Graph.known_of`), and where that is more than are
-    sorted at once, those of a block."""
+    """The bytes of the filter: `each` per known answer (`Graph.known_of`), or the bytes of a block if there are more
+    answers than are sorted at once."""
     held_out = max(sizes.valid, sizes.test)
     if not held_out:
         return 0

@@ -1,4 +1,4 @@
-"""A plan: what a training needs, what it has, how long it takes, and what to do about it."""
+"""A plan: the memory that a training needs, the memory there is, and settings that fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conjoin.planning.memory_model import Memory, PlannedSetting, PlannedSizes, 
 from conjoin.planning.tie_savings import TieSavings, tie_savings
 
 USABLE = 0.9
-"""Of the memory there is: the rest is for fragments, the system and whoever comes along."""
+"""The usable share of the memory. The rest is for fragmentation, the system and other programs."""
 
 
 class DoesNotFit(UsageError):
@@ -19,7 +19,7 @@ class DoesNotFit(UsageError):
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Settings that fit, nearest to those asked for; the sentences say what each change buys."""
+    """The nearest settings that fit; the sentences say how much memory each change saves."""
 
     rank: int
     batch: int
@@ -30,7 +30,7 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """Everything `conjoin plan` says except the time.
+    """The output of `conjoin plan` except the time.
 
     `available` is what a process can still have, `held` what it has already: the program and the graph.
     """
@@ -45,7 +45,7 @@ class TrainingPlan:
 
     @property
     def fits(self) -> bool | None:
-        """None where it is not known how much memory there is."""
+        """Does the training fit? None if the size of the memory is unknown."""
         return None if self.available is None else self.memory.peak <= USABLE * self.available
 
     def to_json(self) -> dict[str, Any]:
@@ -65,32 +65,32 @@ class TrainingPlan:
 
 
 def make_plan(sizes: PlannedSizes, setting: PlannedSetting, *, available: int | None, held: int = 0) -> TrainingPlan:
-    """A plan for processes that can have `available` bytes each, beside what they hold."""
+    """A plan for processes with `available` free bytes each."""
     needed = memory(sizes, setting)
     advice = _recommend(sizes, setting, available)
     return TrainingPlan(sizes, setting, needed, available, held, tie_savings(sizes, setting), advice)
 
 
 def left_of(limit: int, held: int) -> int:
-    """What a limit for the whole process leaves to a training."""
+    """The bytes that a limit for the whole process leaves to a training."""
     return max(0, limit - held)
 
 
 def refuse_unless_fits(sizes: PlannedSizes, setting: PlannedSetting, *, available: int, held: int = 0) -> None:
-    """Raise with advice when a training would need more than there is."""
+    """Raise DoesNotFit with advice if a training would need more than `available` bytes."""
     plan = make_plan(sizes, setting, available=available, held=held)
     if plan.fits:
         return
     beside = f", beside the {sized(held)} that the program and the graph hold," if held else ""
     raise DoesNotFit(
-        f"this training needs about {sized(plan.memory.peak)} of memory{beside} and {sized(available)} are left. "
+        f"This training needs about {sized(plan.memory.peak)} of memory{beside} and {sized(available)} are left. "
         + " ".join(plan.recommendation.sentences)
         + " `conjoin plan` shows the terms; --memory-limit any trains all the same."
     )
 
 
 def sized(count: float) -> str:
-    """Bytes for people, in decimal units."""
+    """Bytes as text in decimal units, such as 1.5 GB."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if count >= size:
             return f"{count / size:.3g} {unit}" if count < 1000 * size else f"{count / size:,.0f} {unit}"

@@ -1,4 +1,4 @@
-"""How fast this machine is at just this work, from a few steps of it."""
+"""Measure the speed of this machine by a few steps of the planned training."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from conjoin.training.recipe import Recipe
 from conjoin.training.steps.choose import TrainingStep
 
 WARM_UP, TIMES = 4, 5
-"""Steps before the clock runs (a GPU rehearses and records), and steps that are timed; the least counts, because other
-work on the machine only adds."""
+"""Steps before timing (a GPU warms up and records), and timed steps. The shortest time counts, because other work on
+the machine can only add time."""
 LARGEST = {"cpu": 4e9, "cuda": 4e12}
 """Operations of one probed step: larger tables are probed at two smaller sizes and extended along a line."""
 APART = 8
-"""The larger of the two is so many times the other. What disturbs a measurement moves the line the less, the more they
-differ."""
+"""The ratio of the two sizes. The more they differ, the less a disturbed measurement moves the line."""
 MOST_NUMBERS = {"cpu": 20e6, "cuda": 2e9}
 MOST_RELATIONS = 10_000
 
 
 @dataclass(frozen=True)
 class ProbedSpeed:
-    """Seconds, and how many entities were really used to find out."""
+    """Measured seconds, and the number of entities that were used to measure."""
 
     step: float
     question: float

@@ -51,7 +51,7 @@ class Estimator:
         rankings = validations + 2 * (1 + size.test / max(1, size.valid))
         once = self.validation.get(cell.dataset)
         if once is None:
-            once = factor * 8 * size.valid * size.entities * cell.rank / self.speed
+            once = factor * 4 * size.valid * size.entities * _width(cell.row.form_text, cell.rank) / self.speed
         return factor * left * epoch_seconds(cell, size, self.speed) + rankings * once
 
     def total(self, standings: Iterable[CellStatus]) -> float | None:
@@ -75,16 +75,24 @@ def epoch_seconds(cell: StudyCell, size: Counts, speed: float) -> float:
 
     With a sampled softmax only the sampled rows and the rows of the batch count.
     """
-    return _epoch(size, speed, rank=cell.rank, batch=cell.recipe.batch, negatives=cell.recipe.negatives)
+    width = _width(cell.row.form_text, cell.rank)
+    return _epoch(size, speed, width=width, batch=cell.recipe.batch, negatives=cell.recipe.negatives)
 
 
-def _epoch(size: Counts, speed: float, *, rank: int, batch: int, negatives: int = 0) -> float:
+def _width(form: str, rank: int) -> int:
+    """The numbers of an entity."""
+    from conjoin.forms.notation import parse
+
+    return parse(form).entity_width(rank)
+
+
+def _epoch(size: Counts, speed: float, *, width: int, batch: int, negatives: int = 0) -> float:
     examples = 2 * size.train
     steps = -(-examples // batch)
     scored = min(negatives, size.entities) if negatives else size.entities
     touched = min(negatives + 2 * batch, size.entities) if negatives else size.entities
-    products = 12 * examples * scored * rank
-    sweeps = SWEEP * steps * 2 * rank * (touched + 4 * size.relations)
+    products = 6 * examples * scored * width
+    sweeps = SWEEP * steps * width * (touched + 4 * size.relations)
     return (products + sweeps) / speed + steps * STEP_SECONDS
 
 
@@ -107,7 +115,7 @@ def estimator(
     runs = 0
     given = [(name, each) for each in speeds for name in sizes if same_name(name, each.dataset)]
     for name, each in given:
-        ratio = each.seconds / _epoch(sizes[name], TYPICAL_SPEED, rank=each.rank, batch=each.batch)
+        ratio = each.seconds / _epoch(sizes[name], TYPICAL_SPEED, width=_width(each.form, each.rank), batch=each.batch)
         keys: tuple[tuple[str, ...], ...] = ((name, each.form), (name, "of", each.family), (name,), ())
         for key in keys:
             ratios.setdefault(key, []).append(ratio)

@@ -1,4 +1,4 @@
-"""Weights and training state as safetensors files: tensors and a few words, nothing that can execute."""
+"""Weights and training state as safetensors files: tensors and JSON, nothing that can execute."""
 
 from __future__ import annotations
 
@@ -27,27 +27,31 @@ from conjoin.training.optimizer import SLOTS
 
 TABLE = "entities.weight"
 BLOCK_BYTES = 64 << 20
-"""How much of a table is in flight while it is written or read."""
+"""Bytes of a table that are in memory at once while it is written or read."""
 DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.bfloat16: "BF16", torch.int64: "I64"}
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor | Streamed], words: Mapping[str, Any]) -> None:
-    """Write tensors, JSON-able words and a checksum of both to one file, atomically, a block of rows at a time."""
+    """Write tensors, `words` (values that JSON can hold) and a checksum of both to one file.
+
+    The write is atomic, and only one block of rows is in memory at a time.
+    """
     words = {**words, **STAMP}
     streams = {name: t if isinstance(t, Streamed) else _streamed(t) for name, t in sorted(tensors.items())}
-    place, header = 0, {}
+    offset, header = 0, {}
     for name, stream in streams.items():
         length = math.prod(stream.shape) * stream.dtype.itemsize
-        spelled = {"dtype": DTYPES[stream.dtype], "shape": list(stream.shape), "data_offsets": [place, place + length]}
-        place, header[name] = place + length, spelled
-    with replacing(path) as aside, aside.open("wb") as file, ThreadPoolExecutor(1) as beside:
+        offsets = [offset, offset + length]
+        header[name] = {"dtype": DTYPES[stream.dtype], "shape": list(stream.shape), "data_offsets": offsets}
+        offset += length
+    with replacing(path) as temporary, temporary.open("wb") as file, ThreadPoolExecutor(1) as hasher:
         file.write(_header(header, {**words, SEAL: "0" * 64}))
         digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
         for name, stream in streams.items():
             digest.update(_introduced(name, stream.dtype, stream.shape))
             for block in stream.blocks():
                 octets = _octets(block)
-                hashed = beside.submit(digest.update, octets)  # the checksum takes as long as the writing
+                hashed = hasher.submit(digest.update, octets)  # in parallel: hashing takes as long as writing
                 file.write(octets)
                 hashed.result()
         file.seek(0)
@@ -56,7 +60,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor | Streamed], words: Ma
 
 @dataclass(frozen=True)
 class Streamed:
-    """A tensor that comes in blocks along its first dimension, so that it need not be anywhere whole."""
+    """A tensor given as blocks along its first dimension, so that no process has to hold all of it."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -64,11 +68,11 @@ class Streamed:
 
 
 def save_model(path: Path, model: Model, weights: Mapping[str, Tensor], words: Mapping[str, Any]) -> None:
-    """Write a model's weights as one file, from however many processes hold them; the first one writes."""
+    """Write a model's weights as one file. All processes that hold a part call this; the first one writes."""
     table = model.entities
-    held = weights[TABLE]
-    size = max(1, BLOCK_BYTES // (held.element_size() * held.shape[1]))
-    whole = Streamed(held.dtype, (len(table), held.shape[1]), lambda: table.blocks(held, size))
+    local = weights[TABLE]
+    size = max(1, BLOCK_BYTES // (local.element_size() * local.shape[1]))
+    whole = Streamed(local.dtype, (len(table), local.shape[1]), lambda: table.blocks(local, size))
     if current().is_first:
         save_tensors(path, {**weights, TABLE: whole}, words)
     else:
@@ -77,14 +81,15 @@ def save_model(path: Path, model: Model, weights: Mapping[str, Tensor], words: M
 
 
 def opened_dtype(path: Path) -> torch.dtype:
-    """What a model is opened in from such a file: float64 where numbers were kept so, for it was ranked so too."""
+    """The dtype to open a model in: float64 if the file has float64 weights, because the model was ranked in float64;
+    otherwise float32."""
     with _reading(path) as (stored, _):
-        kept = {stored.get_slice(name).get_dtype() for name in stored.keys()}  # noqa: SIM118
-    return torch.float64 if DTYPES[torch.float64] in kept else torch.float32
+        dtypes = {stored.get_slice(name).get_dtype() for name in stored.keys()}  # noqa: SIM118
+    return torch.float64 if DTYPES[torch.float64] in dtypes else torch.float32
 
 
 def load_model(path: Path, model: Model) -> None:
-    """Fill a model from such a file, a block of rows at a time; every process takes what is its own."""
+    """Fill a model from a file of `save_model`, one block of rows at a time. Every process takes its own rows."""
     digest = hashlib.sha256()
     with _reading(path) as (stored, words):
         seal = words.pop(SEAL)
@@ -94,12 +99,17 @@ def load_model(path: Path, model: Model) -> None:
         wanted[TABLE] = (len(model.entities), model.form.entity_width(model.rank))
         names = sorted(stored.keys())
         if names != sorted(wanted):
-            raise RunError(f"{path} does not fit its run: it holds {' and '.join(names) or 'nothing'}")
+            raise RunError(
+                f"{path} does not belong to this run. It contains {', '.join(names) or 'nothing'}; the model has "
+                f"{', '.join(sorted(wanted))}."
+            )
         for name in names:
             rows = stored.get_slice(name)
             shape = tuple(rows.get_shape())
             if wanted[name] != shape:
-                raise RunError(f"{path} does not fit its run: {name} has the shape {shape}")
+                raise RunError(
+                    f"{path} does not belong to this run. {name} has the shape {shape}, expected {wanted[name]}."
+                )
             if len(shape) < len(wanted[TABLE]):  # parameters and state that relations share
                 block = stored.get_tensor(name)
                 digest.update(_introduced(name, block.dtype, shape))
@@ -121,11 +131,11 @@ def load_model(path: Path, model: Model) -> None:
 
 
 def _header(tensors: Mapping[str, Any], words: Mapping[str, Any]) -> bytes:
-    """The head of a safetensors file: its length, then JSON, filled up with blanks to eight bytes."""
+    """The header of a safetensors file: its length, then JSON, padded with spaces to a multiple of eight bytes."""
     named = {"__metadata__": {"conjoin": json.dumps(words, sort_keys=True)}, **tensors}
-    spelled = json.dumps(named, separators=(",", ":")).encode()
-    spelled += b" " * (-len(spelled) % 8)
-    return len(spelled).to_bytes(8, "little") + spelled
+    encoded = json.dumps(named, separators=(",", ":")).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    return len(encoded).to_bytes(8, "little") + encoded
 
 
 def _streamed(tensor: Tensor) -> Streamed:
@@ -146,16 +156,16 @@ def _introduced(name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> bytes:
 
 
 def check_header(path: Path) -> None:
-    """A ValueError where the header of a safetensors file is larger than ours are: parsing takes much more memory."""
+    """Raise ValueError for a header beyond the limit: parsing it would take many times its size in memory."""
     with open_regular(path) as stream:
         size = int.from_bytes(stream.read(8), "little")
     if size > file_limits.HEADER:
-        raise ValueError(f"its header has more than {file_limits.HEADER:,} bytes")
+        raise ValueError(f"its header has {size:,} bytes; the limit is {file_limits.HEADER:,}")
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The open file and its words, the seal among them."""
+    """Open a file of `save_tensors`; yield it and its words, including the checksum. RunError if it cannot be read."""
     try:
         check_header(path)
         with _opened(path) as stored:
@@ -165,13 +175,13 @@ def _reading(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
             check_format_version(words, path)
             yield stored, words
     except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise RunError(f"{path} cannot be read ({error.strerror or error}).") from error
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise RunError(f"{path} cannot be read as weights ({error}): delete the folder and run again") from error
+        raise RunError(f"{path} cannot be read as weights ({error}). Delete the folder and run again.") from error
 
 
 def _opened(path: Path) -> Any:
-    """The file, open for reading. A RuntimeError of torch, or a MemoryError, says that the system cannot map it."""
+    """The file, open for reading. OSError if the system cannot map it (RuntimeError or MemoryError in torch)."""
     try:
         return safe_open(path, framework="pt")
     except (RuntimeError, MemoryError) as error:
@@ -179,7 +189,7 @@ def _opened(path: Path) -> Any:
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The inverse of `save_tensors`."""
+    """The tensors and words of a file of `save_tensors`; RunError if its checksum is wrong."""
     with _reading(path) as (stored, words):
         seal = words.pop(SEAL)
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
@@ -198,9 +208,10 @@ def _digest(tensors: Mapping[str, Tensor], words: Mapping[str, Any]) -> str:
 
 
 def save_checkpoint(path: Path, training: Training, *, words: Mapping[str, Any] | None = None) -> None:
-    """Everything that continuing needs: weights, best weights, optimiser state, progress, costs of a broken epoch.
+    """Write everything that resuming needs: weights, best weights, optimiser state, progress and the costs of an
+    interrupted epoch.
 
-    More `words` are kept with it and given back by `load_checkpoint`.
+    `load_checkpoint` returns the `words` that are stored with it.
     """
     tensors = state_of(training)
     if training.costs:
@@ -209,21 +220,21 @@ def save_checkpoint(path: Path, training: Training, *, words: Mapping[str, Any] 
 
 
 def state_of(training: Training) -> dict[str, Tensor]:
-    """Weights, best weights and optimiser state, by the names that they have in every kind of checkpoint."""
+    """Weights, best weights and optimiser state by their names in checkpoints: "model.…", "best.…", "optimizer.…"."""
     tensors = {f"model.{name}": tensor for name, tensor in training.model.state_dict().items()}
     tensors |= {f"best.{name}": tensor for name, tensor in training.best_weights.items()}
     return tensors | {f"optimizer.{name}": tensor for name, tensor in training.step.optimizer.remembered()}
 
 
 def saved_place(path: Path) -> tuple[int, int]:
-    """The epochs that a checkpoint has behind it, and the steps of the next one."""
+    """The number of finished epochs in a checkpoint, and of finished steps of the next epoch."""
     with _reading(path) as (stored, words):
         steps = stored.get_slice("costs").get_shape()[0] if "costs" in stored.keys() else 0  # noqa: SIM118
         return Progress.of(words["progress"]).epoch, steps
 
 
 def load_checkpoint(path: Path, training: Training) -> Mapping[str, Any]:
-    """Put a training where the checkpoint left it; the words that were kept with it."""
+    """Set a training to the state of a checkpoint; return the words that are stored with it."""
     tensors, words = load_tensors(path)
     try:
         table = training.model.entities
@@ -232,16 +243,16 @@ def load_checkpoint(path: Path, training: Training) -> Mapping[str, Any]:
             name: (table.cut(tensor) if name == TABLE else tensor).to(training.model.device, copy=True)
             for name, tensor in _under("best", tensors).items()
         }
-        remembered, parameters = _under("optimizer", tensors), training.step.optimizer.parameters
-        for name, tensor in remembered.items():
+        slots, parameters = _under("optimizer", tensors), training.step.optimizer.parameters
+        for name, tensor in slots.items():
             if tensor.ndim == 2 and parameters[int(name.partition(".")[0])] is table.weight:
-                remembered[name] = table.cut(tensor)
-        training.step.optimizer.remember(remembered)
+                slots[name] = table.cut(tensor)
+        training.step.optimizer.remember(slots)
         training.progress = Progress.of(words["progress"])
         width = len(training.step.objective.names)
         training.costs = list(tensors.get("costs", torch.empty(0, width)).to(training.model.device))
         if any(costs.shape != (width,) for costs in training.costs):
-            raise ValueError(f"its steps do not have {width} numbers")
+            raise ValueError(f"costs must have {width} numbers per step, got {training.costs[0].numel()}")
         check_state(training)
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as error:
         raise RunError(f"{path} does not belong to this run ({error})") from error
@@ -249,16 +260,21 @@ def load_checkpoint(path: Path, training: Training) -> Mapping[str, Any]:
 
 
 def check_state(training: Training) -> None:
-    """Refuse, by a ValueError, what was loaded if no training leaves it so: a checksum only shows who wrote it."""
+    """Raise ValueError if weights or optimiser state do not fit the training.
+
+    A correct checksum does not show that the content is valid: anybody can compute one.
+    """
     own = {name: tensor.shape for name, tensor in training.model.state_dict().items()}
     best = {name: tensor.shape for name, tensor in training.best_weights.items()}
     if best != (own if training.progress.best_epoch else {}):
-        raise ValueError("its best weights are not those of this model")
+        raise ValueError(f"unexpected best weights for best_epoch = {training.progress.best_epoch}")
     for parameter, slots in training.step.optimizer.state.items():
         if slots and {*slots} != {"step", *SLOTS[training.step.optimizer.rule]}:
-            raise ValueError(f"its optimiser remembers {', '.join(slots) or 'nothing'}")
-        if any(slot.shape != (() if name == "step" else parameter.shape) for name, slot in slots.items()):
-            raise ValueError("what its optimiser remembers has another shape than the weights")
+            raise ValueError(f"unexpected optimizer state: {', '.join(slots)}")
+        for name, slot in slots.items():
+            shape = () if name == "step" else tuple(parameter.shape)
+            if tuple(slot.shape) != shape:
+                raise ValueError(f"optimizer state {name} has the shape {tuple(slot.shape)}, expected {shape}")
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

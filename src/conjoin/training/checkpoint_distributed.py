@@ -1,11 +1,12 @@
-"""Checkpoints of a training on several processes: one safetensors file a process and a sealed index in JSON.
+"""Checkpoints of a training on several processes: one safetensors file per process and an index in JSON.
 
 checkpoint/000012/       one folder per checkpoint, named by its epoch; 000012-000034 after 34 steps of the next epoch
-  shard-00000.safetensors  what process 0 holds, and so on
-  index.json               which rows of which tensor stand in which file, checksums, progress; sealed, written last
+  shard-00000.safetensors  the tensors and rows of process 0, and so on
+  index.json               the file of every row of every tensor, checksums, progress; with a checksum of its content;
+                           written last
 
-What is saved on n processes is loaded on m, or in a plain one. torch.distributed.checkpoint would do so too, but its
-processes send each other pickled objects, which can execute: these send text.
+A checkpoint of n processes can be loaded on m processes or on one. torch.distributed.checkpoint can do that too, but
+its processes exchange pickled objects, which can execute code. These exchange JSON.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64, "int64": torch.int
 
 
 def save_shards(folder: Path, training: Training, *, words: Mapping[str, Any] | None = None) -> None:
-    """Write a checkpoint below `folder`; all processes take part, each with what it holds. The first one's `words`
-    are kept with it."""
+    """Write a checkpoint below `folder`. All processes take part, each with its own rows; the `words` of the first one
+    are stored with it."""
     target = folder / _name(training)
     mesh = current()
-    if mesh.agreed((target / INDEX).exists()):  # the same place: writing it again would first take away what is there
+    if mesh.agreed((target / INDEX).exists()):  # Writing the same checkpoint again would first delete it.
         return
     with _writing_together(target):
         if mesh.is_first:
@@ -51,12 +52,12 @@ def save_shards(folder: Path, training: Training, *, words: Mapping[str, Any] | 
             make_folder(target)
     written = ""
     with _writing_together(target):
-        held = {name: (tensor, _span(training, name, tensor)) for name, tensor in _state(training).items()}
-        written = _write(target, held)
+        local = {name: (tensor, _span(training, name, tensor)) for name, tensor in _state(training).items()}
+        written = _write(target, local)
     files = [json.loads(each) for each in mesh.heard(written) if each]
     with _writing_together(target):
         if mesh.is_first:
-            _finish(target, held, files, {**(words or {}), "progress": asdict(training.progress)})
+            _finish(target, local, files, {**(words or {}), "progress": asdict(training.progress)})
     if mesh.is_first:
         for older in folder.glob("[0-9]*"):
             if older != target:
@@ -70,13 +71,13 @@ def newest_shards(folder: Path) -> Path | None:
 
 
 def shards_place(target: Path) -> tuple[int, int]:
-    """The epochs that a checkpoint has behind it, and the steps of the next one."""
-    found = _parts(target.name)
-    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+    """The number of finished epochs in a checkpoint, and of finished steps of the next epoch."""
+    parts = _parts(target.name)
+    return (int(parts[1]), int(parts[2] or 0)) if parts else (0, 0)
 
 
 def load_shards(target: Path, training: Training) -> Mapping[str, Any]:
-    """Put a training where the checkpoint left it, on however many processes, this plain one included; its words."""
+    """Set a training to the state of a checkpoint, on any number of processes; return the content of its index."""
     index: dict[str, Any] = {}
     with _reading_together(target):
         try:
@@ -87,7 +88,7 @@ def load_shards(target: Path, training: Training) -> Mapping[str, Any]:
                 _check_whole(name, about)
             places = _places(training, tensors)
             if any(_shape(training, name, place) != tensors[name]["shape"] for name, place in places.items()):
-                raise ValueError("its tensors have other shapes")
+                raise ValueError("its tensors have other shapes than this model")
             _read(target, index, {name: (place, _span(training, name, place)) for name, place in places.items()})
             training.progress = progress
             training.costs = list(places[COSTS].unbind()) if COSTS in places else []
@@ -108,18 +109,18 @@ def _parts(name: str) -> re.Match[str] | None:
 
 @contextmanager
 def _reading_together(target: Path) -> Iterator[None]:
-    """Raise the RunError of one process in all of them: none waits for one that has given up."""
+    """Raise the RunError of one process in all of them, so that no process waits for one that has failed."""
     error: RunError | None = None
     try:
         yield
     except RunError as refused:
         error = refused
     except (OSError, SafetensorError) as refused:
-        error = RunError(f"{target}: process {current().rank} cannot read its part of the checkpoint ({refused})")
+        error = RunError(f"{target}: process {current().rank} cannot read its part of the checkpoint ({refused}).")
         error.__cause__ = refused
-    told = [words for words in current().heard(str(error or "")) if words]
-    if told:
-        raise error or RunError(told[0])
+    messages = [message for message in current().heard(str(error or "")) if message]
+    if messages:
+        raise error or RunError(messages[0])
 
 
 @contextmanager
@@ -130,23 +131,23 @@ def _writing_together(target: Path) -> Iterator[None]:
         yield
     except (OSError, SafetensorError) as refused:
         error = StorageError(
-            f"{target}: process {current().rank} cannot write its part of the checkpoint ({refused}). What was there "
-            "before is intact: once it can be written to, the same call, or command with --resume, goes on"
+            f"{target}: process {current().rank} cannot write its part of the checkpoint ({refused}). Earlier "
+            "checkpoints are intact. Make the folder writable and repeat the command with --resume."
         )
         error.__cause__ = refused
-    told = [words for words in current().heard(str(error or "")) if words]
-    if told:
-        raise error or StorageError(told[0])
+    messages = [message for message in current().heard(str(error or "")) if message]
+    if messages:
+        raise error or StorageError(messages[0])
 
 
 def _state(training: Training) -> dict[str, Tensor]:
-    """All that continuing needs, as this process holds it."""
+    """The tensors that resuming needs, with the rows of this process."""
     tensors = {name: tensor.detach() for name, tensor in state_of(training).items()}
     return {**tensors, COSTS: torch.stack(training.costs)} if training.costs else tensors
 
 
 def _span(training: Training, name: str, tensor: Tensor) -> tuple[int, int] | None:
-    """The rows of a table that this process holds; None for a tensor that every process holds whole."""
+    """The rows (start, stop) of a table that this process holds; None for a tensor that every process has in full."""
     table = training.model.entities
     kind, _, rest = name.partition(".")
     of_table = rest == TABLE
@@ -156,33 +157,37 @@ def _span(training: Training, name: str, tensor: Tensor) -> tuple[int, int] | No
 
 
 def _shape(training: Training, name: str, tensor: Tensor) -> list[int]:
-    """Of the whole tensor, of which this process may hold some rows."""
+    """The shape of the whole tensor; `tensor` may be the rows of this process only."""
     divided = _span(training, name, tensor) is not None
     return [len(training.model.entities) if divided else tensor.shape[0], *tensor.shape[1:]] if tensor.ndim else []
 
 
-Held = Mapping[str, tuple[Tensor, tuple[int, int] | None]]
+LocalTensors = Mapping[str, tuple[Tensor, tuple[int, int] | None]]
+"""Tensors of this process by name, each with the rows (start, stop) of the whole tensor that it holds; None for all."""
 
 
-def _write(target: Path, held: Held) -> str:
-    """Write what no process before this one writes; the file, its checksum and the rows in it as JSON."""
+def _write(target: Path, local: LocalTensors) -> str:
+    """Write the tensors that no process before this one writes.
+
+    Returns JSON with the file name, its checksum and its rows; "" if there is nothing to write.
+    """
     mesh = current()
-    mine = {name: t for name, (t, span) in held.items() if (mesh.is_first if span is None else mesh.replica == 0)}
-    mine = {name: tensor for name, tensor in mine.items() if held[name][1] is None or len(tensor)}
+    mine = {name: t for name, (t, span) in local.items() if (mesh.is_first if span is None else mesh.replica == 0)}
+    mine = {name: tensor for name, tensor in mine.items() if local[name][1] is None or len(tensor)}
     if not mine:
         return ""
     file = target / f"shard-{mesh.rank:05d}.safetensors"
     save_file({name: tensor.cpu().contiguous() for name, tensor in mine.items()}, file)
     with file.open("rb+") as written:
         os.fsync(written.fileno())
-    rows = {name: span for name, (_, span) in held.items() if name in mine and span is not None}
+    rows = {name: span for name, (_, span) in local.items() if name in mine and span is not None}
     return json.dumps({"file": file.name, "sha256": sha256_of(file), "rows": rows})
 
 
-def _finish(target: Path, held: Held, files: list[dict[str, Any]], words: Mapping[str, Any]) -> None:
-    """Write the index of all files; it makes the checkpoint a whole one."""
+def _finish(target: Path, local: LocalTensors, files: list[dict[str, Any]], words: Mapping[str, Any]) -> None:
+    """Write the index of all files. A folder without an index is an incomplete checkpoint."""
     tensors: dict[str, Any] = {}
-    for name, (tensor, span) in held.items():
+    for name, (tensor, span) in local.items():
         inner = list(tensor.shape[1:])
         if span is None:
             shape = list(tensor.shape)
@@ -201,7 +206,7 @@ def _finish(target: Path, held: Held, files: list[dict[str, Any]], words: Mappin
 
 
 def _places(training: Training, stored: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Where everything stored goes: into the training's own tensors; those it has not made yet are made."""
+    """The tensors to fill, by stored name: the training's own; missing ones (best weights, costs) are created."""
     parameters = list(training.model.parameters())
     places = {name: tensor.detach() for name, tensor in state_of(training).items()}
     training.best_weights = {} if not any(name.startswith("best.") for name in stored) else training.best_weights
@@ -209,7 +214,7 @@ def _places(training: Training, stored: Mapping[str, Any]) -> dict[str, Tensor]:
         kind, _, rest = name.partition(".")
         number, _, slot = rest.partition(".")
         if name == COSTS:
-            places[name] = _room_for_costs(training, stored[name])
+            places[name] = _empty_costs(training, stored[name])
             continue
         parameter = training.model.state_dict()[rest] if kind == "best" else parameters[int(number)]
         shape = parameter.shape if stored[name]["shape"] else ()
@@ -222,22 +227,22 @@ def _places(training: Training, stored: Mapping[str, Any]) -> dict[str, Tensor]:
     return {name: places[name] for name in stored}
 
 
-def _room_for_costs(training: Training, about: Mapping[str, Any]) -> Tensor:
-    """For the terms of the steps done in a broken epoch, of which there are no more than an epoch has."""
+def _empty_costs(training: Training, about: Mapping[str, Any]) -> Tensor:
+    """Zeros (steps, terms) for the costs of an interrupted epoch. ValueError for more steps than an epoch has."""
     (steps, width), terms = about["shape"], len(training.step.objective.names)
     most = -(-2 * len(training.graph.train) // training.recipe.batch)
     if type(steps) is not int or not 0 < steps <= most or width != terms:
-        raise ValueError(f"it has the costs of {steps} steps, and an epoch has {most}")
+        raise ValueError(f"costs must be at most {most} steps of {terms} numbers, got {steps} of {width}")
     return torch.zeros(steps, terms, dtype=DTYPES[about["dtype"]], device=training.model.device)
 
 
 def _check_whole(name: str, about: Mapping[str, Any]) -> None:
-    """A ValueError where the chunks of the index do not make up the tensor."""
+    """Raise ValueError unless the chunks of the index cover the tensor exactly once."""
     shape, chunks = about["shape"], about["chunks"]
     _ = DTYPES[about["dtype"]]
     sizes = [each for part in (shape, *(c[key] for c in chunks for key in ("offsets", "sizes"))) for each in part]
     if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in sizes):
-        raise ValueError(f"{name} has no shape")
+        raise ValueError(f"{name} has an invalid shape: {shape!r}")
     fits = all(
         len(c["offsets"]) == len(c["sizes"]) == len(shape) and c["sizes"][1:] == shape[1:] and not any(c["offsets"][1:])
         for c in chunks
@@ -245,11 +250,11 @@ def _check_whole(name: str, about: Mapping[str, Any]) -> None:
     rows = sorted((c["offsets"][0], c["offsets"][0] + c["sizes"][0]) for c in chunks) if shape and fits else []
     whole = [0, *(stop for _, stop in rows)] == [*(start for start, _ in rows), shape[0]] if shape else len(chunks) == 1
     if not fits or not whole:
-        raise ValueError("its parts do not make up a whole")
+        raise ValueError(f"its chunks do not cover {name} {shape}")
 
 
-def _read(target: Path, index: Mapping[str, Any], places: Held) -> None:
-    """Fill the places of this process, from files whose checksums fit."""
+def _read(target: Path, index: Mapping[str, Any], places: LocalTensors) -> None:
+    """Fill the tensors of this process. RunError if the checksum of a file is wrong."""
     wanted: dict[str, list[Callable[[Any], None]]] = {}
     for name, (place, span) in places.items():
         for chunk in index["tensors"][name]["chunks"]:
@@ -265,7 +270,7 @@ def _read(target: Path, index: Mapping[str, Any], places: Held) -> None:
     for name, takers in wanted.items():
         file = target / Path(name).name
         if sha256_of(file) != index["files"][name]:
-            raise RunError(f"{file} is damaged: its content does not fit its checksum in {INDEX}")
+            raise RunError(f"{file} is damaged: its checksum differs from {INDEX}. Delete the folder and run again.")
         check_header(file)
         with safe_open(file, framework="pt") as stored:
             for take in takers:
@@ -280,7 +285,7 @@ def _rows(name: str, place: Tensor, there: slice) -> Callable[[Any], None]:
     return lambda stored: _put(place, stored.get_slice(name)[there])
 
 
-def _put(place: Tensor, found: Tensor) -> None:
-    if place.shape != found.shape:
-        raise ValueError("its files hold other shapes than its index")
-    place.copy_(found)
+def _put(place: Tensor, stored: Tensor) -> None:
+    if place.shape != stored.shape:
+        raise ValueError(f"a file contains the shape {tuple(stored.shape)}, its index says {tuple(place.shape)}")
+    place.copy_(stored)

@@ -54,8 +54,9 @@ class Epoch:
 
 @dataclass
 class Progress:
-    """Where a training stands; with the weights, the optimiser's state and the costs of the steps done in the epoch
-    under way this is all that resuming needs. `seconds` is the time that these steps took."""
+    """The progress of a training. Resuming needs this, the weights, the optimiser's state and the costs of the finished
+    steps of an interrupted epoch. `stale` counts validations without a better MRR. `seconds` is the time of those
+    steps."""
 
     epoch: int = 0
     best_epoch: int = 0
@@ -65,21 +66,24 @@ class Progress:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Progress:
-        """From a checkpoint, which anyone may have written; a ValueError where no training can stand so."""
-        found = cls(**stored)
+        """Progress from the values of a checkpoint. ValueError for values that no training can have, because a
+        checkpoint may come from anywhere."""
+        progress = cls(**stored)
         for name, usual in asdict(cls()).items():
-            value = getattr(found, name)
+            value = getattr(progress, name)
             if type(value) is not type(usual) or not math.isfinite(value) or (type(usual) is int and value < 0):
-                raise ValueError(f"{name} = {value!r} is not where a training can stand")
-        return found
+                allowed = "finite" if type(usual) is float else "an integer that is not negative"
+                raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        return progress
 
 
 class Training(Iterator[Epoch]):
-    """One model on its way. The order of the examples belongs to (seed, epoch), so there is no random state to keep.
+    """Trains a model; each iteration is one epoch.
 
-    Where `track` breaks an epoch off between two steps, `costs` holds those of the steps done, each with one number per
-    term, and the next epoch is the rest of this one. `step` goes on with the optimiser of another training.
-    `fact_weights` (n_train,) weighs the loss of each training fact (`conjoin.training.weights`).
+    The order of the examples depends only on seed and epoch, so a checkpoint needs no state of a random generator.
+    If `track` interrupts an epoch between two steps, `costs` holds the costs of the finished steps (one number per term
+    each), and the next iteration does the rest of the epoch. Pass `step` to continue with the optimiser of another
+    training. `fact_weights` (n_train,) weighs the loss of each training fact (`conjoin.training.weights`).
     """
 
     @torch.inference_mode(mode=False)
@@ -95,12 +99,15 @@ class Training(Iterator[Epoch]):
         fact_weights: npt.ArrayLike | None = None,
     ) -> None:
         if not len(graph.train):
-            raise UsageError(f"{graph.name} has no training triples")
+            raise UsageError(f"{graph.name} has no training triples. Training needs at least one.")
         model.check_graph(graph.name, n_entities=graph.n_entities, n_relations=graph.n_relations)
         _check_trainable(model)
         check_recipe(recipe)
         if recipe.validate_every and not len(graph.valid):
-            raise UsageError(f"{graph.name} has no validation triples: leave out validate_every, or {HOLD_MORE_OUT}")
+            raise UsageError(
+                f"validate_every = {recipe.validate_every}, but {graph.name} has no validation triples. Leave out "
+                f"validate_every, or {HOLD_MORE_OUT}."
+            )
         self.model, self.graph, self.recipe, self.seed, self.track = model, graph, recipe, seed, track
         weights = ExampleWeights(graph, recipe, fact_weights, device=model.device)
         self._weights = None if weights.uniform else weights
@@ -113,7 +120,7 @@ class Training(Iterator[Epoch]):
 
     def __repr__(self) -> str:
         done = f"{self.progress.epoch} of {self.recipe.epochs} epochs"
-        return f"Training({self.model.form} on {self.graph.name}, {done} done; every step of this iterator is one)"
+        return f"Training({self.model.form} on {self.graph.name}, {done} done; each iteration trains one epoch)"
 
     @property
     def finished(self) -> bool:
@@ -142,7 +149,7 @@ class Training(Iterator[Epoch]):
         return epoch
 
     def threads(self) -> AbstractContextManager[None]:
-        """As many threads as the products of a step keep busy."""
+        """A context with the number of threads that suits the size of a step's products."""
         width = self.model.entities.weight.shape[1]
         return threads_for(6 * self.recipe.batch * width * (self.recipe.negatives or len(self.model.entities.weight)))
 
@@ -155,7 +162,7 @@ class Training(Iterator[Epoch]):
             self.progress.seconds += time.perf_counter() - start
 
     def _pass(self, number: int) -> list[float]:
-        """One epoch; the mean of each of the objective's terms."""
+        """Train one epoch; return the mean of each term of the objective."""
         order = self._questions.in_order(self.recipe.group_queries, generator(self.seed, "order", number))
         count = -(-len(order) // self.recipe.batch)
         left = count - len(self.costs)
@@ -170,19 +177,22 @@ class Training(Iterator[Epoch]):
         return [float(cost) for cost in shares @ per_step]
 
     def _steps(self, number: int, order: Tensor) -> Iterator[tuple[Tensor | int, NegativeSample | None, Tensor | None]]:
-        """The inputs of the steps of an epoch that are not done yet (batch, negatives, weights), a span at a time.
+        """The inputs (batch, negatives, weights) of the steps of an epoch that are not finished yet.
 
-        The samples of steps that were done before are drawn again, so that the others are those of an unbroken epoch.
+        The negatives of finished steps are drawn again, so that later steps get the same negatives as in an epoch
+        without interruption.
         """
         done, size, negatives = len(self.costs), self.recipe.batch, self._negatives
         source = generator(self.seed, "negatives", number)
         for _ in range(done if negatives else 0):
             negatives.draw(order[:0].to(self.model.device), source)  # type: ignore[union-attr]
-        kept = 0
+        copied = 0
         for start, questions in self._questions.spans(order, done * size):
-            if fresh := self.costs[kept:]:  # A step may write its costs where those of the span before stand.
-                self.costs[kept:] = torch.stack(fresh).unbind()
-            kept = len(self.costs)
+            if fresh := self.costs[
+                copied:
+            ]:  # Copied, because steps of the next span may reuse the memory of their costs.
+                self.costs[copied:] = torch.stack(fresh).unbind()
+            copied = len(self.costs)
             skipped = max(0, done - start // size)
             targets = torch.split(questions[:, 2], size)[skipped:]
             weights: Sequence[Tensor | None] = [None] * len(targets)
@@ -198,7 +208,7 @@ class Training(Iterator[Epoch]):
         if better:
             self.progress.best_epoch, self.progress.best_mrr, self.progress.stale = epoch.number, valid["mrr"], 0
             for name, tensor in self.model.state_dict().items():
-                if name in self.best_weights:  # in place: there is never a third table
+                if name in self.best_weights:  # in place, so that memory never holds a third table
                     self.best_weights[name].copy_(tensor)
                 else:
                     self.best_weights[name] = tensor.clone()
@@ -212,22 +222,24 @@ def _check_trainable(model: Model) -> None:
     for table in tables:
         check_dtype(table.dtype, such_as=", such as model.float()")
         if table.is_inference():
-            raise UsageError("a model converted under torch.inference_mode cannot be trained: convert it outside")
+            raise UsageError(
+                "The model was converted under torch.inference_mode and cannot be trained. Convert it outside."
+            )
     if tables[0].requires_grad != tables[1].requires_grad:
         raise UsageError(
-            "training changes entities and relations alike, and one of the two is frozen: model.requires_grad_()"
+            "Only one of entities and relations has requires_grad. Training needs both; call model.requires_grad_()."
         )
 
 
 def divergence(recipe: Recipe, epoch: int, step: int, *, nll: float, penalty: float) -> str:
-    """Where it went wrong and the likely cause, by what was not finite, and when."""
+    """The message of Diverged: the step and the likely cause, judged by the term that is not finite and by the step."""
     if (epoch, step) == (1, 1):
-        cause = f"the start is too far out: initial_scale = {recipe.initial_scale} should be small, such as 0.001"
+        cause = f"the initial weights are too large (initial_scale = {recipe.initial_scale}). Try 0.001."
     elif math.isfinite(nll) and not math.isfinite(penalty):
-        cause = f"factors grew until the penalty overflowed: lr = {recipe.lr} is too large; try a tenth of it"
+        cause = f"the penalty overflowed because lr = {recipe.lr} is too large. Try a tenth of it."
     else:
-        cause = f"lr = {recipe.lr} is too large for this data; try a tenth of it, or a larger n3"
-    return f"the loss is not finite at step {step} of epoch {epoch}: the model has diverged. Likely cause: {cause}."
+        cause = f"lr = {recipe.lr} is too large for this data. Try a tenth of it, or a larger n3."
+    return f"The loss is not finite at step {step} of epoch {epoch}. Likely cause: {cause}"
 
 
 def train(
@@ -242,9 +254,9 @@ def train(
     """Train `model` in place; each step of the iterator is one epoch. `seed` draws the order of the examples.
     `fact_weights`, one positive number per training fact in the order of `graph.train`, weigh the loss of the facts.
 
-    Without a recipe the settings are those of `conjoin train` for this graph (`conjoin.training.presets.settings_for`),
-    in float32. The model ends with the weights of the last epoch; a recipe with `validate_every` leaves the best ones
-    on valid in `best_weights` of what is returned.
+    Without a recipe `conjoin.training.presets.settings_for` chooses the settings for the graph and the form, as
+    `conjoin train` does; products are float32. The model ends with the weights of the last epoch. If the recipe has
+    `validate_every`, the weights with the best MRR on valid are in `best_weights` of the returned Training.
 
     >>> graph = Graph.from_triples([("France", "borders", "Spain"), ("Spain", "borders", "Portugal")])
     >>> model = Model("complex-conj", graph.n_entities, graph.n_relations, rank=4)

@@ -1,8 +1,9 @@
-"""Which entities stand for all others when the softmax is sampled.
+"""Negatives: the entities that a sampled softmax is computed over.
 
-K entities are drawn for a batch, shared by its questions. The numbers 0 … N are cut into K strips of equal weight and
-one entity is drawn from each, so that entity e is drawn K·Q(e) times on average, exactly, with little chance involved;
-and where K = N, every entity once: the full softmax. Q is uniform, or proportional to (1 + number of facts)^power.
+K entities are drawn for a batch and shared by its queries. The range 0 … N is cut into K strips of equal weight and
+one entity is drawn from each strip. Entity e is then drawn K·Q(e) times on average, with less variance than K
+independent draws. With K = N and a uniform Q every entity is drawn once, which is the full softmax.
+Q is uniform or proportional to (1 + number of facts)^power.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from conjoin.training.recipe import Recipe
 
 
 def check_negatives(negatives: int, entities: int) -> None:
-    """An error where more are wanted than there are."""
+    """Raise UsageError if there are more negatives than entities."""
     if negatives > entities:
-        raise UsageError(f"{negatives} negatives of {entities} entities: take fewer, or 0 for all of them")
+        raise UsageError(
+            f"negatives = {negatives} is more than the {entities} entities. Choose fewer, or 0 to score all."
+        )
 
 
 class Negatives:
-    """Draws samples of a graph's entities as a recipe wants them."""
+    """Draws `recipe.negatives` entities of a graph per batch."""
 
     def __init__(self, graph: Graph, recipe: Recipe, *, device: torch.device) -> None:
         check_negatives(recipe.negatives, graph.n_entities)
@@ -38,7 +41,7 @@ class Negatives:
             self.log_q = torch.from_numpy(log_weight).to(device, torch.float32)
 
     def draw(self, targets: Tensor, source: torch.Generator) -> NegativeSample:
-        """A sample for a batch with these targets."""
+        """A sample for a batch with these targets (B,): ids (K,) and the logarithms of Q of ids and targets."""
         strips = torch.arange(self.count, dtype=torch.float64, device="cpu")
         strips += torch.rand(self.count, dtype=torch.float64, generator=source, device="cpu")
         if self.cumulative is None:

@@ -53,7 +53,7 @@ class Batch:
 
     @cached_property
     def unfolded(self) -> Any:
-        """What the form computes with, from `relations`."""
+        """The unfolded relations of the batch (`Form.unfold`)."""
         return self.model.unfold(self.relations, self.r)
 
     @cached_property
@@ -63,17 +63,17 @@ class Batch:
 
     @cached_property
     def relation_table(self) -> Tensor:
-        """The stored rows of all relations, (form.relation_rows, relation width), as a leaf of its own."""
+        """The stored rows of all relations, (form.relation_rows, relation width), as a separate leaf."""
         return self.model.relations.detach().requires_grad_()
 
     @cached_property
     def every_relation(self) -> Any:
-        """What the form computes with, for all relations and reciprocals, from `relation_table`."""
+        """All relations and reciprocals unfolded (`Form.unfold`), from `relation_table`."""
         every = torch.arange(2 * self.model.n_relations, device=self.r.device)
         return self.model.unfold(self.relation_table[self.model.relation_places(every)], every)
 
     def add_table_gradient(self, gradient: Tensor) -> None:
-        """Add what a backward pass left in `relation_table`, where a term has read it."""
+        """Add the gradient of `relation_table` to `gradient`, if a term has used the table."""
         if "relation_table" in vars(self) and self.relation_table.grad is not None:
             gradient.add_(self.relation_table.grad)
 
@@ -92,7 +92,7 @@ class Term(Protocol):
         """The mean over the batch: a scalar, differentiable in the batch's rows and in its relation table."""
 
     def obstacle(self, form: Form, rank: int) -> str | None:
-        """Why this term cannot be computed for a form, as a sentence; None where it can."""
+        """The reason why this term cannot be computed for a form, as a sentence; None if it can."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Objective:
         return cls(FactorPenalty(recipe.n3, recipe.f2), MappingProxyType(terms))
 
     def check(self, form: Form, rank: int) -> None:
-        """A UsageError where a term cannot be computed for the form."""
+        """Raise UsageError if a term cannot be computed for the form."""
         for name, (_, term) in self.terms.items():
             if reason := term.obstacle(form, rank):
                 raise UsageError(f"The term {name} cannot be used with {form}: {reason} Leave out --term {name}.")
@@ -134,7 +134,7 @@ class Objective:
         return {name: weight for name, weight in {**own, **others}.items() if weight}
 
     def by_name(self, costs: Sequence[float]) -> dict[str, float]:
-        """The numbers of a step or an epoch by the names of their terms; those that have no weight are left out."""
+        """The numbers of a step or an epoch by the names of their terms. Without a penalty its zero is left out."""
         named = dict(zip(self.names, costs, strict=True))
         return named if self.penalty else {name: cost for name, cost in named.items() if name != self.penalty.name}
 
@@ -188,12 +188,12 @@ def loss(model: Model, h: Tensor, r: Tensor, t: Tensor, recipe: Recipe, *, weigh
 
 
 def buffer_of(parameter: torch.nn.Parameter) -> Tensor:
-    """The parameter's gradient, made where there is none yet."""
+    """The parameter's gradient, created as zeros if it is None."""
     if parameter.grad is None:
         parameter.grad = pad_rows(torch.zeros_like(parameter))
     return parameter.grad
 
 
 def gradient_of(leaf: Tensor) -> Tensor:
-    """The gradient that a backward pass left in a leaf; zeros where nothing depends on it."""
+    """The gradient of a leaf after a backward pass; zeros if nothing depends on it."""
     return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad

@@ -1,4 +1,4 @@
-"""Optimiser rules, for whole tables and for rows."""
+"""Optimisers: Adagrad, Adam and SGD for whole parameters and for some rows of one."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from conjoin.model.padding import add_rows
 from conjoin.training.recipe import OptimizerName as Rule
 
 SLOTS: dict[Rule, tuple[str, ...]] = {"adagrad": ("sum",), "adam": ("exp_avg", "exp_avg_sq"), "sgd": ()}
-"""What a rule remembers of every number of a parameter; beside it, except for SGD, how many steps there were."""
+"""State tensors per rule, each with the shape of the parameter. All rules except SGD also have a scalar `step`."""
 EPS: dict[Rule, float] = {"adagrad": 1e-10, "adam": 1e-8}
 BETAS = (0.9, 0.999)
 
 
 class Optimizer:
-    """A rule over some parameters, and what it remembers of each."""
+    """Updates parameters by a rule (adagrad, adam or sgd) and holds the state of each parameter."""
 
     def __init__(self, parameters: Iterable[Parameter], *, rule: Rule, lr: float) -> None:
         self.parameters, self.rule, self.lr = list(parameters), rule, lr
@@ -31,7 +31,7 @@ class Optimizer:
             self.of(parameter)
 
     def of(self, parameter: Parameter) -> dict[str, Tensor]:
-        """What is remembered of a parameter; at first zeros."""
+        """The state of a parameter: `step` and the tensors of SLOTS. Created as zeros at first use."""
         state = self.state[parameter]
         if not state and SLOTS[self.rule]:
             state["step"] = torch.zeros((), dtype=torch.float32, device=self._clock(parameter))
@@ -40,7 +40,7 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Change the parameters that have a gradient."""
+        """Update every parameter that has a gradient."""
         changed = [parameter for parameter in self.parameters if parameter.grad is not None]
         if not changed:
             return
@@ -72,7 +72,7 @@ class Optimizer:
     def _adagrad_on_cpu(
         self, weights: list[Tensor], gradients: list[Tensor], sums: list[Tensor], steps: list[Tensor]
     ) -> None:
-        """The kernel alone: on a small table the checks around it take three times as long."""
+        """Call torch's kernel directly: on a small table the checks of its wrapper take three times as long."""
         for step in steps:
             step.add_(1)
         torch._fused_adagrad_(
@@ -81,30 +81,33 @@ class Optimizer:
         )  # fmt: skip
 
     def remembered(self) -> Iterator[tuple[str, Tensor]]:
-        """The state by names for a checkpoint: "0.sum", the number being the parameter's."""
+        """The state as (name, tensor) for a checkpoint. "0.sum" is the slot `sum` of the first parameter."""
         for number, parameter in enumerate(self.parameters):
             for name, tensor in self.state.get(parameter, {}).items():
                 yield f"{number}.{name}", tensor
 
     def remember(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take copies of such a state, instead of the own one, which is given up first: both may not fit."""
+        """Replace the state by copies of `tensors`, named as by `remembered`.
+
+        The old state is freed first, because both may not fit into memory.
+        """
         self.state.clear()
         for key, tensor in tensors.items():
             number, _, name = key.partition(".")
             parameter = self.parameters[int(number)]
             if name == "step":
-                kept = tensor.to(self._clock(parameter), torch.float32, copy=True)
+                copied = tensor.to(self._clock(parameter), torch.float32, copy=True)
             else:
-                kept = tensor.to(parameter.device, parameter.dtype, copy=True)
-            self.state[parameter][name] = kept
+                copied = tensor.to(parameter.device, parameter.dtype, copy=True)
+            self.state[parameter][name] = copied
 
     def _clock(self, parameter: Parameter) -> torch.device:
-        """Where steps are counted: a recorded step of Adam reads them on the GPU."""
+        """The device of the step counter. A recorded step of Adam reads it on the GPU."""
         return parameter.device if self.rule == "adam" else torch.device("cpu")
 
 
 class RowOptimizer:
-    """Changes rows of one parameter in place, by the rule of its optimiser."""
+    """Updates rows of one parameter (n, w) in place, by the rule and with the state of its optimiser."""
 
     def __init__(self, optimizer: Optimizer, weight: torch.nn.Parameter) -> None:
         self.optimizer, self.weight = optimizer, weight
@@ -113,26 +116,26 @@ class RowOptimizer:
         self._gradient = torch.empty(0)
 
     def begin(self, looked_up: Tensor) -> None:
-        """A step begins. These rows get more gradient after the tiles have passed, so they are changed last."""
+        """Begin a step. The rows `looked_up` get more gradient after all tiles, so `finish` updates them."""
         self._count()
         self._waiting = torch.unique(looked_up)
         self._before = [table[self._waiting] for table in self._tables()]
         self._gradient = torch.zeros_like(self._before[0])
 
     def tile(self, start: int, gradient: Tensor) -> None:
-        """Change the rows from `start` on."""
+        """Update the rows from `start` on by their gradient (m, w)."""
         low, high = torch.searchsorted(self._waiting, self._waiting.new_tensor([start, start + len(gradient)]))
         self._gradient[low:high] = gradient[self._waiting[low:high] - start]
         self._change([table[start : start + len(gradient)] for table in self._tables()], gradient)
 
     def finish(self, ids: Tensor, gradients: Tensor) -> None:
-        """Change the rows that waited, with what is added to their gradients; ids may repeat."""
+        """Update the rows of `begin`. `gradients` (n, w) is added to the rows `ids` (n,) first; ids may repeat."""
         add_rows(self._gradient, torch.searchsorted(self._waiting, ids.contiguous()), gradients)
         self._change(self._before, self._gradient)
         self._put(self._waiting, self._before)
 
     def rows(self, ids: Tensor, gradients: Tensor) -> None:
-        """A whole step on these rows alone; gradients of repeated ids add up."""
+        """Do a whole step on the rows `ids` (n,) only. The gradients (n, w) of repeated ids are added."""
         self._count()
         rows, place = torch.unique(ids, return_inverse=True)
         gradient = gradients.new_zeros(len(rows), gradients.shape[1])
@@ -146,7 +149,7 @@ class RowOptimizer:
             table.index_copy_(0, rows, values)
 
     def _tables(self) -> list[Tensor]:
-        """The parameter and what is remembered of each of its numbers."""
+        """The parameter and its state tensors of the same shape."""
         remembered = self.optimizer.of(self.weight)
         return [self.weight.detach(), *(remembered[name] for name in SLOTS[self.optimizer.rule])]
 
@@ -155,7 +158,7 @@ class RowOptimizer:
             self.optimizer.of(self.weight)["step"] += 1
 
     def _change(self, tables: list[Tensor], gradient: Tensor) -> None:
-        """The rules as torch writes them."""
+        """Update tables of the same rows (weights, then state tensors) in place; the formulas are torch's."""
         rule, lr, rows, remembered = self.optimizer.rule, self.optimizer.lr, tables[0], tables[1:]
         if rule == "adagrad":
             remembered[0].addcmul_(gradient, gradient)

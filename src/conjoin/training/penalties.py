@@ -1,8 +1,8 @@
-"""Penalties: every formula that keeps the factors of a fact small, once.
+"""Penalties: the only place for formulas that keep the factors of a fact small.
 
-A penalty sums powers of the moduli of factors over coordinates and takes the mean over a batch. A factor is what a form
-names (`Form.factors`): "head", "relation", "tail", and where the query is a product "head_relation" and
-"tail_relation". The fused kernels hold n3 and f2 once more (kernels/query_kernels.py): Triton cannot call Python.
+A penalty sums powers of the moduli of factors over coordinates and takes the mean over a batch. A form gives the
+factors by name (`Form.factors`): "head", "relation", "tail", and if the query is a product also "head_relation" and
+"tail_relation". The fused kernels repeat n3 and f2 (kernels/query_kernels.py), because Triton cannot call Python.
 """
 
 from __future__ import annotations

@@ -20,15 +20,15 @@ PRECISIONS: dict[str, str] = {
     "a CPU that has them, for gradients only",
 }
 MOST = 2**31 - 1
-"""Of any count: more than a training can do, and what every array of numbers can hold."""
+"""The largest value of a count. More steps than any training can do; fits an int32 array."""
 TargetWeights = Literal["none", "degree"]
 TARGET_WEIGHTS: tuple[TargetWeights, ...] = ("none", "degree")
 OWN_SETTINGS = ("nll", "n3", "f2")
-"""Terms of every objective, which are no names for `terms`."""
+"""Terms that have a setting in every recipe; `terms` must not name them."""
 RENAMED = {"together": "group_queries"}
-"""Settings by an earlier name, which stored runs and files may have; run ids are computed from it."""
+"""Earlier names of settings. Stored runs and files may use them, and run ids are computed from them."""
 LARGEST = 3.4e38
-"""Of any real setting: what float32 weights can be multiplied by."""
+"""The upper bound of real settings: larger numbers overflow float32."""
 
 
 class TermWeights(dict[str, float]):
@@ -61,7 +61,7 @@ class TermWeights(dict[str, float]):
         return TermWeights, (dict(self),)
 
     def _fixed(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("the terms of a recipe do not change: make another with dataclasses.replace")
+        raise TypeError("The terms of a recipe cannot be changed. Use dataclasses.replace to make another recipe.")
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _fixed
 
@@ -73,20 +73,20 @@ NO_TERMS = TermWeights()
 class Recipe:
     """How a model learns: softmax over all entities, both directions.
 
-    The defaults are the same for every graph and device and fit none in particular; `conjoin train` has others
-    (`conjoin.training.presets.settings_for`) and chooses batch, penalty and precision by graph and device.
-    `batch` counts questions, two for every fact; `optimizer` is adagrad, adam or sgd.
-    `precision` is that of the products' factors, fp32, tf32 or bf16; weights and sums are float32 in all three.
-    `negatives` > 0 samples the softmax: that many entities, shared by a batch, stand for all of them, drawn in
-    proportion to (1 + number of facts)^`negatives_power`, 0 being uniform. Ranking stays exact.
-    `group_queries` > 1 puts up to that many examples with one head and relation side by side in the order of an epoch:
-    a CPU scores a query once for all its answers in a batch.
+    The defaults do not depend on the graph or the device. `conjoin train` chooses batch, penalty and precision by
+    graph, form and device instead (`conjoin.training.presets.settings_for`).
+    `batch` counts queries; every fact gives two. `optimizer` is adagrad, adam or sgd.
+    `precision` is the precision of the factors of products: fp32, tf32 or bf16. Weights and sums are always float32.
+    `negatives` > 0 samples the softmax: a batch is compared with this number of entities instead of all. They are
+    drawn in proportion to (1 + number of facts)^`negatives_power`; 0 is uniform. Ranking stays exact.
+    `group_queries` > 1 puts up to this number of examples with the same head and relation next to each other in the
+    order of an epoch, because a CPU scores a query once for all its answers in a batch.
     `n3` and `f2` weigh the cubic and the quadratic penalty on the factors of a batch; `terms` weighs other terms of the
     objective by name, such as {"dura": 0.1} (`conjoin.training.terms.TERMS`). `target_weights` = "degree" weighs the
-    loss of an example by .1 + .9 · degree / largest degree of its target. `initial_scale` is for the model
-    of a run (`execute`); a `Model` made by hand has its own `scale`. With `validate_every` > 0 the validation split is
-    ranked every so many epochs and the best weights are kept beside the last; `patience` > 0 stops after so many
-    validations without a better MRR.
+    loss of an example by .1 + .9 · degree / largest degree of its target. `initial_scale` is used for the model
+    of a run (`execute`); for a `Model` made by hand pass `scale` to it. With `validate_every` = n > 0 the validation
+    split is ranked every n epochs and the best weights are kept in addition to the last ones; `patience` = n > 0 stops
+    after n validations without a better MRR.
 
     >>> Recipe(epochs=50, n3=0.05).lr
     0.1
@@ -123,15 +123,17 @@ class Recipe:
         least_of = {"epochs": 0, "batch": 1, "validate_every": 0, "patience": 0, "negatives": 0, "group_queries": 1}
         for name, least in least_of.items():
             if getattr(self, name) < least:
-                raise UsageError(f"{name} = {getattr(self, name)} is too small: it is at least {least}")
+                raise UsageError(f"{name} = {getattr(self, name)} is too small. It must be at least {least}.")
             if getattr(self, name) > MOST:
-                raise UsageError(f"{name} is too large: it is at most {MOST}")
+                raise UsageError(f"{name} is too large. It must be at most {MOST}.")
         for name in ("lr", "initial_scale"):
             if not 0 < getattr(self, name) < LARGEST:
-                raise UsageError(f"{name} = {getattr(self, name)} must be positive and finite, below {LARGEST:.2g}")
+                raise UsageError(f"{name} = {getattr(self, name)} must be positive and finite, below {LARGEST:.2g}.")
         for name in ("n3", "f2", "negatives_power"):
             if not 0 <= getattr(self, name) < LARGEST:
-                raise UsageError(f"{name} = {getattr(self, name)} must be finite and not negative, below {LARGEST:.2g}")
+                raise UsageError(
+                    f"{name} = {getattr(self, name)} must be finite and not negative, below {LARGEST:.2g}."
+                )
 
     def _check_choices(self) -> None:
         if self.optimizer not in OPTIMIZERS:
@@ -154,14 +156,14 @@ class Recipe:
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Recipe:
-        """A recipe from TOML or JSON; unknown keys and wrong types are refused."""
+        """A recipe from a mapping such as parsed TOML or JSON. UsageError for unknown keys and wrong types."""
         known = [field.name for field in dataclasses.fields(cls)]
         values = {}
         for key, value in settings.items():
             name = RENAMED.get(key, key)
             if name not in known:
                 raise UsageError(
-                    f"a recipe has no setting {key!r}.{did_you_mean(key, known)} It has {', '.join(known)}."
+                    f"A recipe has no setting {key!r}.{did_you_mean(key, known)} Its settings are {', '.join(known)}."
                 )
             if name in values:
                 raise UsageError(f"{key!r} and {name!r} are the same setting. Keep {name!r}.")
@@ -172,15 +174,17 @@ class Recipe:
 def check_recipe(recipe: object) -> None:
     """Raise UsageError unless `recipe` is a Recipe; a mapping of settings is not one."""
     if not isinstance(recipe, Recipe):
-        raise UsageError(f"a recipe is a conjoin.Recipe, not a {type(recipe).__name__}: Recipe.from_mapping makes one")
+        raise UsageError(
+            f"The recipe is a {type(recipe).__name__}. It must be a conjoin.Recipe; see Recipe.from_mapping."
+        )
 
 
 def _plain(name: str, value: Any, wanted: type) -> Any:
-    """A setting as the plain number or text that is stored: 1 and 1.0 are one learning rate, and one run."""
+    """A setting as a plain int, float or str. lr = 1 and lr = 1.0 become equal, so they have the same run id."""
     allowed: type = {int: Integral, float: Real, str: str}[wanted]
     if not isinstance(value, allowed) or isinstance(value, bool):
-        raise UsageError(f"{name} = {value!r} should be of type {wanted.__name__}")
+        raise UsageError(f"{name} = {value!r} has the wrong type. It should be of type {wanted.__name__}.")
     try:
         return wanted(value)
     except OverflowError as error:
-        raise UsageError(f"{name} is too large: it is below {LARGEST:.2g}") from error
+        raise UsageError(f"{name} is too large. It must be below {LARGEST:.2g}.") from error

@@ -1,4 +1,4 @@
-"""What a search for settings is: the grid or the ranges, one attempt, and the block that is printed."""
+"""The search space of `conjoin tune`: a grid or ranges, the result of a trial, and settings as TOML."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ LR = (1e-3, 1.0)
 N3 = (1e-4, 0.5)
 """The ranges of the guided search, on logarithmic scales."""
 GUIDED = 50
-"""Trials of a guided search, unless told."""
+"""The default number of trials of a guided search."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSpace:
-    """What is searched. Without a grid a guided search (TPE) varies lr, n3 and batch at the given rank.
+    """The settings to search. Without a grid a guided search (TPE) varies lr, n3 and batch at the given rank.
 
-    `negatives`, `negatives_power` and `terms` are those of a `Recipe`. Like the rank they hold where no grid says them.
-    `trials` counts those of all processes: the whole grid unless told, and `GUIDED` of a guided search.
-    Every trial trains up to `epochs` epochs with the same seed and is ranked on valid every `validate_every`; with
-    `prune` it is cut short where its MRR stays below the median of the others at that epoch. `storage` is the address
-    of a database: the same search goes on where it was left.
+    `negatives`, `negatives_power` and `terms` mean the same as in a `Recipe`. They and `rank` apply if the grid lacks
+    them. `trials` is the number of trials of all processes together; by default the whole grid, or `GUIDED`
+    without a grid. Every trial trains up to `epochs` epochs with the same seed, and its MRR on valid is computed every
+    `validate_every` epochs. With `prune` a trial stops if its MRR is below the median of the other trials at the same
+    epoch. `storage` is the address of a database; a search with the same storage continues.
 
     >>> SearchSpace(form="complex-conj", trials=20).wanted
     20
@@ -75,25 +75,27 @@ class SearchSpace:
         for name in ("trials", "rank", "epochs", "validate_every"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise UsageError(f"{name} = {value} is too small: it is at least 1")
+                raise UsageError(f"{name} = {value} is too small. It must be at least 1.")
         if self.grid and not 0 <= self.seed < 2**32:
-            raise UsageError(f"seed = {self.seed} cannot order a grid: it is from 0 to {2**32 - 1}")
+            raise UsageError(f"seed = {self.seed} is not possible with a grid. Choose a seed from 0 to {2**32 - 1}.")
         form = parse(self.form)
         for rank in self.values("rank"):
             if type(rank) is not int:
-                raise UsageError(f"rank = {rank!r} should be of type int")
+                raise UsageError(f"rank = {rank!r} has the wrong type. It must be of type int.")
             form.check_rank(rank)
         for key in {"epochs", "validate_every"}.intersection(self.grid or {}):
             option = f"--{key.replace('_', '-')}"
-            raise UsageError(f"{key} is the same for all trials: leave it out of the grid and say it once ({option} 5)")
+            raise UsageError(
+                f"The grid contains {key}, which must be the same for all trials. Remove it and pass {option} 5."
+            )
         values = {key: some for key, some in (self.grid or {}).items() if key != "rank"}
         plain = {name: getattr(self, name) for name in ("validate_every", "negatives", "negatives_power", "terms")}
         check_term_names(self.terms)
-        for point in islice(product(*values.values()), 10_000):  # more than anybody waits for; trials check theirs
+        for point in islice(product(*values.values()), 10_000):  # Longer grids are checked by their trials.
             Recipe.from_mapping({**plain, **dict(zip(values, point, strict=True))})
 
     def values(self, name: str) -> tuple[Any, ...]:
-        """What trials may have of a setting that is an attribute too: those of the grid, else its own.
+        """The values that trials use for a setting: the values of the grid, else the attribute of that name.
 
         >>> SearchSpace(form="complex", grid={"rank": (32, 64)}, negatives=500).values("negatives")
         (500,)
@@ -102,23 +104,23 @@ class SearchSpace:
 
     @property
     def points(self) -> int | None:
-        """How many the grid has."""
+        """The number of points of the grid; None without a grid."""
         return prod(map(len, self.grid.values())) if self.grid else None
 
     @property
     def wanted(self) -> int:
-        """How many trials end the search."""
+        """The number of trials after which the search ends."""
         return self.trials or self.points or GUIDED
 
     @property
     def strategy(self) -> str:
-        """What a search of this form is kept under: others do not mix with it."""
+        """A part of the name of the search in its storage, so that different searches do not mix."""
         return f"grid-{self.points}" if self.grid else f"tpe-rank-{self.rank}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One trial: its settings (rank among them) and the best MRR on valid, reached after `epoch` epochs."""
+    """The result of a trial: its settings with the rank, and the best MRR on valid, reached after `epoch` epochs."""
 
     number: int
     settings: Mapping[str, Any]
@@ -129,21 +131,21 @@ class Attempt:
 
 
 def grid_of(name: str) -> Grid:
-    """A grid by its name, or the [grid] of a TOML file such as a study."""
+    """The grid with this name, or the table [grid] of a TOML file such as a study."""
     if name in GRIDS:
         return GRIDS[name]
     if not Path(name).suffix:
         raise unknown("grid", name, GRIDS, way_out=f"Grids are {', '.join(GRIDS)}, or a TOML file with [grid].")
     grid = read_toml(Path(name)).get("grid")
     if not isinstance(grid, dict) or not all(isinstance(values, list) and values for values in grid.values()):
-        raise UsageError(f"{name} has no grid: write [grid] with lists, such as lr = [0.01, 0.1]")
+        raise UsageError(f"{name} has no table [grid] of lists. Add one, such as [grid] with lr = [0.01, 0.1].")
     return {key: tuple(values) for key, values in grid.items()}
 
 
 def settings_block(graph: Graph, search: SearchSpace, attempt: Attempt) -> str:
-    """The settings as TOML that `conjoin train --settings` and a study read.
+    """The settings of a trial as TOML for `conjoin train --settings` and for studies.
 
-    `epochs` is the epoch whose MRR was best, since runs report their last epoch.
+    `epochs` is the epoch with the best MRR, because a run reports its last epoch.
     """
     settings = {**attempt.settings, "epochs": attempt.epoch}
     order = ("rank", "epochs", "batch", "n3", "lr", "optimizer")
@@ -165,24 +167,28 @@ def _toml(value: Any) -> str:
 
 
 def read_block(path: Path, graph: str, form: str) -> tuple[dict[str, Any], str]:
-    """The settings in a file: rank and a recipe's keys at its top, or [settings.GRAPH.NAME] as a search prints them.
+    """Read settings from a TOML file: rank and a recipe's keys at the top, or tables [settings.GRAPH.FORM].
 
-    With several blocks it is the one of this graph whose name is the form's. A single one serves any graph and form:
-    where it was found for others, these are told too.
+    Of several tables the one for this graph and form is used. A single table is used for any graph and form. The
+    second result is "" or "FORM on GRAPH", if the table was made for others.
     """
     tables, wanted = read_toml(path), short(parse(form))
     if "settings" not in tables:
         return tables, ""
     try:
         blocks = {
-            (about, name): dict(block) for about, named in tables["settings"].items() for name, block in named.items()
+            (dataset, name): dict(block)
+            for dataset, named in tables["settings"].items()
+            for name, block in named.items()
         }
     except (AttributeError, TypeError, ValueError) as error:
-        raise UsageError(f"{path}: settings stand in [settings.GRAPH.FORM], as `conjoin tune` prints them") from error
+        raise UsageError(
+            f"{path}: `settings` is not a table of tables. Use [settings.GRAPH.FORM], as `conjoin tune` prints."
+        ) from error
     fitting = [key for key in blocks if same_name(key[0], graph) and key[1] == wanted]
     chosen = fitting or ([*blocks] if len(blocks) == 1 else [])
     if len(chosen) != 1:
-        known = ", ".join(f"{about} {name}" for about, name in blocks)
-        raise UsageError(f"{path} has no settings for {wanted} on {graph}; it has them for {known or 'nothing'}")
-    about, name = chosen[0]
-    return blocks[about, name], "" if fitting else f"{name} on {about}"
+        known = ", ".join(f"{name} on {dataset}" for dataset, name in blocks)
+        raise UsageError(f"{path} has no settings for {wanted} on {graph}. It has settings for {known or 'nothing'}.")
+    dataset, name = chosen[0]
+    return blocks[dataset, name], "" if fitting else f"{name} on {dataset}"

@@ -1,4 +1,4 @@
-"""The names of the objective's terms: those of this package and those of others. Does not import torch.
+"""The names of the objective's terms, from this package and from other packages. Does not import torch.
 
 A term is a value with the two methods of `conjoin.training.objective.Term`. Another package adds one by an entry point:
 
@@ -24,7 +24,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "dura-w": "conjoin.training.penalties:DURA_W",
     }
 )
-"""Where each term is: "module:object", as in an entry point. The cross-entropy, n3 and f2 are in every objective."""
+"""The address of each term, "module:object" as in an entry point. The cross-entropy, n3 and f2 need no address."""
 
 
 def term_names() -> list[str]:
@@ -33,7 +33,7 @@ def term_names() -> list[str]:
 
 
 def check_term_names(names: Iterable[str]) -> None:
-    """An UnknownName for a term that neither this package nor another one has."""
+    """Raise UnknownName if a name belongs to no term of this package or of an installed one."""
     known = term_names()
     for name in names:
         if name not in known:
@@ -41,7 +41,7 @@ def check_term_names(names: Iterable[str]) -> None:
 
 
 def load_term(name: str) -> Term:
-    """The term of that name; UnknownName or BrokenPlugin where there is none that works."""
+    """The term with this name. UnknownName if it does not exist, BrokenPlugin if it lacks the methods of a term."""
     check_term_names([name])
     if name in TERMS:
         term: Term = resolve_name(TERMS[name])

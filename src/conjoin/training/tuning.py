@@ -1,11 +1,11 @@
-"""Searching settings with Optuna: the paper's grid or a guided search, MRR on valid decides.
+"""Search settings with Optuna, on a grid or guided, for the highest MRR on valid.
 
-    search = Search(form="5star-conj", trials=50, storage="sqlite:///tune.db")
+    search = SearchSpace(form="5star-conj", trials=50, storage="sqlite:///tune.db")
     for attempt in tune(graph, search):
         print(attempt.number, attempt.settings, attempt.mrr)
-    print(block(graph, search, best(graph, search)))
+    print(settings_block(graph, search, best_attempt(graph, search)))
 
-Several processes or machines with the same storage share one search: `trials` counts those of all.
+Several processes or machines with the same storage share one search; `trials` is their total.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     import optuna
 
 FIRST = 5
-"""Trials that are never cut short: there is nothing to compare them with."""
+"""The first trials are never pruned, because there are too few others to compare them with."""
 PUT_BACK = "put back"
-"""The mark of a trial that was stopped and waits to be done again under another number."""
+"""The attribute of a trial that was interrupted. Its settings are queued again under another number."""
 ATTEMPTS = 5
-"""How often a storage is opened before its errors count."""
+"""How often `_create_with_retries` tries to open a storage before it raises the error."""
 NO_FAULT = (Diverged, MemoryError, torch.OutOfMemoryError)
-"""What settings can bring about; any other error ends the search."""
+"""Errors that bad settings can cause: the trial fails and the search continues. Any other error ends the search."""
 
 
 def tune(
@@ -52,10 +52,10 @@ def tune(
     track: Track = silent,
     stop: Callable[[], bool] = never,
 ) -> Iterator[Attempt]:
-    """Do trials until the storage holds as many as wanted, or the grid is exhausted; each step is one trial.
+    """Run trials until the storage has `search.wanted` of them or the grid is exhausted; each iteration is one trial.
 
-    A trial that diverges or does not fit into memory has failed; the search goes on. `stop` is asked between steps:
-    once it says so, the trial under way is put back and the search ends with `Stopped`.
+    A trial that diverges or does not fit into memory fails, and the search continues. `stop` is called between steps;
+    once it returns True, the current trial is queued again and the search raises `Stopped`.
 
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")])
     >>> search = SearchSpace(form="complex", rank=4, epochs=1, validate_every=1, trials=2)
@@ -65,7 +65,10 @@ def tune(
     track = stoppable(track, stop)
     _need_optuna()
     if not len(graph.valid):
-        raise UsageError(f"{graph.name} has no validation triples, and they decide: split it first (conjoin split)")
+        raise UsageError(
+            f"{graph.name} has no validation triples, and tuning needs them to compare settings. Split it first "
+            "(conjoin split)."
+        )
     check_negatives(max(search.values("negatives")), graph.n_entities)
     study = _opened(graph, search)
     numbers: list[int] = []
@@ -83,15 +86,17 @@ def tune(
         except Stopped as stopped:
             trial.set_user_attr(PUT_BACK, True)
             study.enqueue_trial(trial.params)
-            raise Stopped("the trial under way was put back: the same command goes on") from stopped
+            raise Stopped(
+                f"Trial {trial.number} was interrupted and queued again. Repeat the command to continue."
+            ) from stopped
         except faults:
-            with suppress(*faults):  # else it is not counted and another trial takes its place
+            with suppress(*faults):  # If this fails too, the trial does not count and another one replaces it.
                 trial.set_user_attr(PUT_BACK, True)
                 study.enqueue_trial(trial.params)
             raise
 
     while True:
-        with _kept(search.storage):
+        with _storage_errors(search.storage):
             if _finished(study) >= search.wanted or (_exhausted(study) and not _waiting(study)):
                 return
             study.optimize(objective, n_trials=1, catch=NO_FAULT)
@@ -100,7 +105,7 @@ def tune(
 
 
 def best_attempt(graph: Graph, search: SearchSpace) -> Attempt:
-    """The best trial that the storage holds, by whichever process. Its `epoch` is the one to train to.
+    """The best trial in the storage, of all processes. Train for its `epoch` epochs.
 
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")])
     >>> search = SearchSpace(form="complex", rank=4, epochs=1, validate_every=1, trials=1, storage="sqlite:///one.db")
@@ -110,10 +115,12 @@ def best_attempt(graph: Graph, search: SearchSpace) -> Attempt:
     """
     _need_optuna()
     study = _opened(graph, search)
-    with _kept(search.storage):
+    with _storage_errors(search.storage):
         done = [trial for trial in study.get_trials() if trial.state.name == "COMPLETE"]
     if not done:
-        raise UsageError("no trial was completed: allow more trials (--trials), or give other settings")
+        raise UsageError(
+            f"No trial is complete in {search.storage}. Allow more trials (--trials) or change the settings."
+        )
     return _attempt(max(done, key=lambda trial: trial.value or 0.0))
 
 
@@ -149,7 +156,7 @@ def _trained(trial: optuna.Trial, graph: Graph, search: SearchSpace, *, device: 
 
 
 def _suggested(trial: optuna.Trial, graph: Graph, search: SearchSpace) -> dict[str, Any]:
-    """Rank and recipe of a trial, as plain numbers of three digits: what is printed is what was trained."""
+    """Rank and recipe settings of a trial. Numbers have three digits, so the printed settings are the trained ones."""
     sampled = {"negatives": search.negatives, "negatives_power": search.negatives_power}
     sampled = sampled if any(search.values("negatives")) else {}
     fixed: dict[str, Any] = {"terms": dict(search.terms)} if search.terms else {}
@@ -169,7 +176,7 @@ def _suggested(trial: optuna.Trial, graph: Graph, search: SearchSpace) -> dict[s
 
 
 def _need_optuna() -> None:
-    """Refuse to start without Optuna, and keep it from talking in between."""
+    """Raise NotInstalled without Optuna; silence its log below errors."""
     try:
         import optuna
     except ImportError as error:
@@ -178,22 +185,25 @@ def _need_optuna() -> None:
 
 
 def _guided(search: SearchSpace, number: int) -> optuna.samplers.BaseSampler:
-    """Seeded by the trial's own number: workers draw differently, and one worker alone draws the same every time."""
+    """A TPE sampler seeded by the search's seed and the trial's number.
+
+    Workers then draw different settings, and one worker alone draws the same settings every time.
+    """
     import optuna
 
-    drawn = hashlib.sha256(f"{search.seed} {number}".encode()).digest()
-    return optuna.samplers.TPESampler(seed=int.from_bytes(drawn[:4], "big"), multivariate=False)
+    digest = hashlib.sha256(f"{search.seed} {number}".encode()).digest()
+    return optuna.samplers.TPESampler(seed=int.from_bytes(digest[:4], "big"), multivariate=False)
 
 
 def _opened(graph: Graph, search: SearchSpace) -> optuna.Study:
-    """The search in its storage, begun or joined. It is about one graph, form and schedule."""
+    """Open or create the search in its storage. UsageError if it exists with another graph, form or schedule."""
     import optuna
 
     name = f"{graph.name} {short(parse(search.form))} {search.strategy}"
     sampler = optuna.samplers.GridSampler(search.grid, seed=search.seed) if search.grid else _guided(search, 0)
     pruner = optuna.pruners.MedianPruner(n_startup_trials=FIRST, n_warmup_steps=2 * search.validate_every)
-    with _told(search.storage):
-        study = _patiently(
+    with _opening(search.storage):
+        study = _create_with_retries(
             lambda: optuna.create_study(
                 storage=_with_all_indexes(search.storage),
                 study_name=name,
@@ -203,13 +213,13 @@ def _opened(graph: Graph, search: SearchSpace) -> optuna.Study:
                 load_if_exists=True,
             )
         )
-        # A storage of an earlier version does not say these.
-        untold = {
-            "rank": _rank_before(study, search.rank),
+        # A storage of an earlier version does not contain these; they had these values.
+        implied = {
+            "rank": _stored_rank(study, search.rank),
             "negatives": 0,
             "negatives_power": 0.0,
             "terms": {},
-        }  # by old storages
+        }
         about = {
             "checksum": graph.checksum,
             "form": str(parse(search.form)),
@@ -217,27 +227,28 @@ def _opened(graph: Graph, search: SearchSpace) -> optuna.Study:
             "validate_every": search.validate_every,
             "seed": search.seed,
             "grid": {key: list(values) for key, values in search.grid.items()} if search.grid else None,
-            **{key: getattr(search, key) for key in untold if key not in (search.grid or {})},
+            **{key: getattr(search, key) for key in implied if key not in (search.grid or {})},
         }
         before = study.user_attrs.get("about")
         if before is None:
             study.set_user_attr("about", about)
             return study
-        if changed := ", ".join(key for key in about if before.get(key, untold.get(key)) != about[key]):
+        if changed := ", ".join(key for key in about if before.get(key, implied.get(key)) != about[key]):
             raise UsageError(
-                f"{search.storage} holds a search of this name with another {changed}: use another storage (--storage)"
+                f"{search.storage} contains this search with another {changed}. Use another storage (--storage)."
             )
     return study
 
 
-def _rank_before(study: optuna.Study, else_: int) -> int:
-    """The rank of the trials that a storage holds."""
+def _stored_rank(study: optuna.Study, default: int) -> int:
+    """The rank of the trials in a storage; `default` without trials."""
     settings = (trial.user_attrs.get("settings", {}) for trial in study.get_trials(deepcopy=False))
-    return next((int(some["rank"]) for some in settings if "rank" in some), else_)
+    return next((int(some["rank"]) for some in settings if "rank" in some), default)
 
 
-def _patiently(create: Callable[[], optuna.Study]) -> optuna.Study:
-    """Workers that start together may both create the tables; the one that comes second tries again."""
+def _create_with_retries(create: Callable[[], optuna.Study]) -> optuna.Study:
+    """The result of `create`, tried up to ATTEMPTS times: workers that start together may both create the tables, and
+    then one of them fails."""
     import sqlalchemy
 
     for _ in range(ATTEMPTS - 1):
@@ -249,11 +260,12 @@ def _patiently(create: Callable[[], optuna.Study]) -> optuna.Study:
 
 
 def _with_all_indexes(storage: str) -> str | optuna.storages.RDBStorage:
-    """The storage with its tables, and the indexes that are missing where an earlier process ended while it made them.
+    """The storage with all tables and indexes.
 
-    Optuna makes an index only together with its table. Without that of names, a search is begun a second time.
+    Optuna creates an index only together with its table, so a process that was killed in between leaves a table without
+    it. Without the unique index of names the same search could be created twice.
     """
-    if storage.startswith("redis"):  # which has no tables
+    if storage.startswith("redis"):  # Redis has no tables.
         return storage
     from optuna.storages import RDBStorage
     from optuna.storages._rdb.models import BaseModel
@@ -266,10 +278,11 @@ def _with_all_indexes(storage: str) -> str | optuna.storages.RDBStorage:
 
 
 @contextmanager
-def _kept(storage: str) -> Iterator[None]:
-    """Raise StorageError where the storage of a search that has begun fails.
+def _storage_errors(storage: str) -> Iterator[None]:
+    """Raise StorageError if the storage fails during a search.
 
-    Optuna itself then stumbles over what it has not read: an error that ends in its own code, not in a trial.
+    After a failed read Optuna may raise UnboundLocalError or AssertionError in its own code (_optimize.py). Such an
+    error counts as a failure of the storage; the same error in a trial does not.
     """
     try:
         yield
@@ -282,7 +295,7 @@ def _kept(storage: str) -> Iterator[None]:
 
 
 def _storage_faults() -> tuple[type[Exception], ...]:
-    """What is raised where the storage fails, not the trial."""
+    """The errors that Optuna raises if the storage fails."""
     import optuna
     import sqlalchemy
 
@@ -291,31 +304,37 @@ def _storage_faults() -> tuple[type[Exception], ...]:
 
 def _failed(storage: str, error: BaseException) -> StorageError:
     reason = str(error).splitlines()[0]
-    return StorageError(f"the storage {storage} failed ({reason}). The same command goes on with the trials in it.")
+    return StorageError(f"The storage {storage} failed ({reason}). Repeat the command to continue with its trials.")
 
 
 @contextmanager
-def _told(storage: str) -> Iterator[None]:
+def _opening(storage: str) -> Iterator[None]:
+    """Raise UsageError if the storage cannot be opened."""
     import optuna
     import sqlalchemy
 
     try:
         yield
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError, ImportError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]  # a RuntimeError tells tables of another version, and how to upgrade them
+        reason = str(error).splitlines()[
+            0
+        ]  # Optuna raises RuntimeError for tables of another version and says how to upgrade.
         raise UsageError(
-            f"the storage {storage} cannot be used ({reason}): name another (--storage), such as sqlite:///new.db"
+            f"The storage {storage} cannot be opened ({reason}). Use another one, such as --storage sqlite:///new.db."
         ) from error
 
 
 def _finished(study: optuna.Study) -> int:
-    """How many trials count: not those that were put back, nor those that failed by no fault of their settings."""
+    """The number of trials that count (`_counts`)."""
     return sum(_counts(trial) for trial in study.get_trials(deepcopy=False))
 
 
 def _counts(trial: optuna.trial.FrozenTrial) -> bool:
-    told = trial.user_attrs
-    return trial.state.is_finished() and PUT_BACK not in told and (trial.state.name != "FAIL" or "reason" in told)
+    """Does the trial count? Interrupted trials do not; failed trials do if their settings were the reason."""
+    attributes = trial.user_attrs
+    if not trial.state.is_finished() or PUT_BACK in attributes:
+        return False
+    return trial.state.name != "FAIL" or "reason" in attributes
 
 
 def _waiting(study: optuna.Study) -> bool:
@@ -329,13 +348,13 @@ def _exhausted(study: optuna.Study) -> bool:
 
 
 def _attempt(trial: optuna.trial.FrozenTrial) -> Attempt:
-    told = trial.user_attrs
+    attributes = trial.user_attrs
     state: Any = {"COMPLETE": "complete", "PRUNED": "pruned"}.get(trial.state.name, "failed")
     return Attempt(
         number=trial.number,
-        settings=told.get("settings", {}),
+        settings=attributes.get("settings", {}),
         state=state,
-        mrr=told.get("mrr"),
-        epoch=told.get("epoch", 0),
-        reason=told.get("reason", ""),
+        mrr=attributes.get("mrr"),
+        epoch=attributes.get("epoch", 0),
+        reason=attributes.get("reason", ""),
     )

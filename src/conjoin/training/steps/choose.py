@@ -1,4 +1,4 @@
-"""One optimiser step, in the way that suits the device."""
+"""The training step: chooses the implementation that suits the device, the form and the recipe."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ if TYPE_CHECKING:
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 WITH_KERNELS = (ComplEx, FiveStar, Pair)
-REHEARSALS = 3
-"""Plain steps before recording: they create gradient buffers, optimiser state and library handles."""
+WARM_UP_STEPS = 3
+"""Steps before recording: they create gradient buffers, optimiser state and library handles."""
 
 
 class TrainingStep:
-    """Prepared batches in, (mean nll, penalty) out, weights changed.
+    """Takes a batch, updates the weights and returns one number per term of the objective.
 
-    A step is some eighty small kernels beside three large products; on a GPU, launching them takes longer than running
-    them. There the step of a full batch is recorded once and replayed, and where it can be, it is made of few kernels
-    (training/steps/fused.py). `fused=False` refuses those.
+    A step has about eighty small kernels beside three large products, and on a GPU launching them takes longer than
+    running them. There the step of a full batch is recorded once and replayed. If form and recipe allow it, the step
+    uses a few fused kernels instead (training/steps/fused.py); `fused=False` switches these off.
     """
 
     def __init__(self, model: Model, recipe: Recipe, *, fused: bool = True, weighted: bool = False) -> None:
         self.model, self.recipe, self.objective = model, recipe, Objective.of(recipe)
         self.objective.check(model.form, model.rank)
         self.optimizer = optimizer_for(model, recipe)
-        self.obstacle = why_not(model, recipe, weighted=weighted) if fused else "plain kernels were asked for"
+        self.obstacle = why_not(model, recipe, weighted=weighted) if fused else "fused=False"
         if self.obstacle and recipe.precision == "bf16" and model.device.type == "cuda":
             raise UsageError(
-                f"precision bf16 is not possible here ({self.obstacle}): use tf32 or fp32, in a new folder if this one "
-                "was begun in bf16"
+                f"precision = bf16 is not possible here ({self.obstacle}). Use tf32 or fp32; a run that was started in "
+                "bf16 needs a new folder."
             )
         self._fused = None if self.obstacle else _fused(model, recipe, self.optimizer)
         self._update: RowOptimizer | None = None
         if self._fused is None and (recipe.negatives or model.entities.in_tiles(recipe.batch)):
             self._update = RowOptimizer(self.optimizer, model.entities.weight)
         self._full = why_full(model, recipe)
-        self._rehearsed = 0
+        self._warmed_up = 0
         self._replay: Callable[..., Tensor] | None = None
 
     @property
     def path(self) -> str:
-        """Which implementation runs, and why, in words."""
+        """The implementation that runs and the reason, as text."""
         if self.obstacle is None:
             return f"fused {self.recipe.precision} kernels"
         sampled = self.recipe.negatives
@@ -75,7 +75,7 @@ class TrainingStep:
         return f"{plain}; fp32: {self._full}" if self._full else f"{plain}; gradients by bf16 products"
 
     def batches(self, queries: Tensor) -> Sequence[Tensor | int]:
-        """Questions (M, 3), in their order, as inputs of steps: for fused steps, their numbers."""
+        """Queries with targets (M, 3) in order, as inputs of steps: batches (B, 3), or numbers of fused steps."""
         return self._fused.batches(queries) if self._fused else torch.split(queries, self.recipe.batch)
 
     def __call__(
@@ -95,8 +95,8 @@ class TrainingStep:
             return costs
         if self.model.device.type != "cuda" or len(batch) != self.recipe.batch:
             return self._plain(batch, weights)
-        if self._rehearsed < REHEARSALS:
-            self._rehearsed += 1
+        if self._warmed_up < WARM_UP_STEPS:
+            self._warmed_up += 1
             return self._plain(batch, weights)
         inputs = (batch,) if weights is None else (batch, weights)
         if self._replay is None:
@@ -127,57 +127,57 @@ def _fused(model: Model, recipe: Recipe, optimizer: Optimizer) -> FusedStep:
 
 
 def why_not(model: Model, recipe: Recipe, *, weighted: bool = False) -> str | None:
-    """The reason why fused kernels cannot train a model; None where they can."""
+    """The reason why fused kernels cannot train a model; None if they can."""
     if model.device.type != "cuda":
         return "fused kernels need a CUDA device"
     if recipe.negatives:
         return "the softmax is sampled"
     if recipe.terms:
-        return f"there are no fused kernels for the term {', '.join(recipe.terms)}"
+        return f"fused kernels do not support the term {', '.join(recipe.terms)}"
     if weighted or recipe.target_weights != "none":
         return "examples have weights"
     if not model.entities.whole:
         return "several processes share the table"
     if recipe.precision == "fp32":
-        return "precision fp32 asks for plain float32 products"
+        return "precision is fp32"
     if model.relations.dtype != torch.float32:
-        return "fused kernels keep float32 weights"
+        return "weights are not float32"
     if type(model.form) not in WITH_KERNELS:
-        return f"there are no kernels for the form {model.form.family}"
+        return f"fused kernels do not support the form {model.form.family}"
     return _lacking(model.device)
 
 
 def why_full(model: Model, recipe: Recipe) -> str | None:
-    """What keeps a CPU from making gradients by bf16 products, in words; None where nothing does."""
+    """The reason why a CPU does not compute gradients by bf16 products; None if it does."""
     if recipe.precision != "bf16":
-        return f"{recipe.precision} is for GPUs" if recipe.precision == "tf32" else "it was asked for"
+        return f"{recipe.precision} is for GPUs" if recipe.precision == "tf32" else "precision is fp32"
     if recipe.negatives:
         return "the softmax is sampled"
     if model.entities.in_tiles(recipe.batch):
-        return "the gradient is made tile by tile"
+        return "the gradient is computed by tiles"
     if not model.form.heads_as_tails:
-        return "heads and tails are read in different layouts"
+        return "the form reads heads and tails in different layouts"
     if model.relations.dtype != torch.float32:
         return "weights are not float32"
-    return None if has_bf16_products() else "this processor has no bf16 products"
+    return None if has_bf16_products() else "this processor does not support bf16 products"
 
 
 def _lacking(device: torch.device) -> str | None:
-    """What a machine with a CUDA device lacks for fused kernels, in words."""
+    """The reason why a machine with a CUDA device cannot run fused kernels; None if it can."""
     if too_old(device):
         return "fused kernels need compute capability 8.0 (Ampere) or newer"
     if find_spec("triton") is None:
         return "triton is not installed"
     if not any(map(which, ("cc", "gcc", "clang"))):
-        return "triton needs a C compiler, and none was found"
+        return "triton needs a C compiler (cc, gcc or clang), and none is on PATH"
     return None
 
 
 def usual_precision(
     device: torch.device, form: Form, *, settings: Mapping[str, Any] = NOTHING, processes: int = 1
 ) -> Precision:
-    """The fastest products that were measured to cost no quality (studies/precision.toml), for this machine, form and
-    the recipe's `settings` so far.
+    """The fastest precision that did not lower MRR in studies/precision.toml, for this device, form and settings of the
+    recipe.
 
     >>> usual_precision(torch.device("cpu"), FiveStar())
     'fp32'
@@ -191,5 +191,5 @@ def usual_precision(
 
 
 def optimizer_for(model: Model, recipe: Recipe) -> Optimizer:
-    """The recipe's optimiser over both tables."""
+    """The recipe's optimiser over all parameters of the model."""
     return Optimizer(model.parameters(), rule=recipe.optimizer, lr=recipe.lr)

@@ -1,8 +1,8 @@
-"""The gradients of a batch for a table that one process holds whole: in general, and faster on a CPU.
+"""The gradients of a batch for a table in one process: a general function, and a faster one for CPUs.
 
-Both give the gradients of `objective.loss`. On a CPU the number of sweeps over rows counts as much as the products: a
-query that occurs twice in a large batch is scored once with twice the weight, and the penalty of entities, where heads
-are read as tails, needs no graph.
+Both compute the gradients of `objective.loss`. On a CPU passes over rows cost as much as the products. So a query that
+occurs twice in a large batch is scored once with twice the weight, and the penalty of entities is differentiated by
+hand if the form reads heads and tails alike.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from conjoin.model.softmax import averaged_sum
 from conjoin.training.objective import Batch, Objective, buffer_of, gradient_of
 
 GROUPED = 500
-"""Batches from which on queries are grouped. Of 1,000 random examples 3 % (WN18RR), 7 % (FB15K-237) or 10 % (atlas)
-repeat a query; of fewer examples too few do to pay for finding them."""
+"""The smallest batch whose queries are grouped. Of 1,000 random examples 3 % (WN18RR), 7 % (FB15K-237) or 10 % (atlas)
+repeat a query; in smaller batches grouping costs more than it saves."""
 
 
 class GroupedQueries(NamedTuple):
-    """The queries of a batch: heads and relations (Q,), and the part of the examples that has each one, (Q,) or the
-    same for all. Where some occur again, `place` (B,) is the number of each example's query."""
+    """The distinct queries of a batch: heads and relations (Q,), and the share of examples with each query, (Q,) or
+    one number for all. If some queries repeat, `place` (B,) is the index of each example's query."""
 
     h: Tensor
     r: Tensor
@@ -35,8 +35,8 @@ class GroupedQueries(NamedTuple):
 def gradients(
     model: Model, h: Tensor, r: Tensor, t: Tensor, objective: Objective, *, weight: Tensor | None = None
 ) -> Tensor:
-    """Leave the gradient of the objective in the parameters' .grad; return one number per term, not waiting for the
-    device. `weight` (B,), with the sum 1, weighs the cross-entropy of the examples."""
+    """Leave the gradient of the objective in the parameters' .grad; return one number per term, without waiting for the
+    device. `h`, `r`, `t` are (B,). `weight` (B,), with the sum 1, weighs the cross-entropy of the examples."""
     entities, batch = model.entities, Batch.of(model, h, r, t)
     entity_gradient = buffer_of(entities.weight)
     nll, dq = entities.softmax(batch.query.detach(), t, out=entity_gradient, weight=weight)
@@ -60,8 +60,8 @@ def gradients_on_cpu(
 ) -> Tensor:
     """The same numbers as `gradients` up to rounding, with less work.
 
-    `group` scores equal queries once in small batches too. `factors` is a shorter type for the factors of the two
-    products that make gradients of scores.
+    `group` scores equal queries once in small batches too. `factors` is a shorter dtype for the factors of the two
+    products that turn gradients of scores into gradients of rows.
     """
     entities, form, penalty = model.entities, model.form, objective.penalty
     if not form.heads_as_tails:
@@ -116,7 +116,7 @@ def gradients_on_cpu(
 
 
 def _weight_of(queries: GroupedQueries, weight: Tensor | None) -> Tensor | float:
-    """The part of the loss that belongs to each query: that of the examples, or the sum of their weights."""
+    """The share of the loss of each query: its share of the examples, or the sum of their weights."""
     if weight is None:
         return queries.share
     if queries.place is None:
@@ -130,13 +130,13 @@ def _per_example(rows: Tensor, queries: GroupedQueries) -> Tensor:
 
 
 def _share_of_ends(queries: GroupedQueries, answers: int) -> Tensor | float:
-    """The part of the batch that each row of heads, then tails, stands for."""
+    """The share of the batch of each row of heads, then of each row of tails."""
     share = queries.share
     return torch.cat([share, share.new_full((answers,), 1 / answers)]) if isinstance(share, Tensor) else share
 
 
 def _once(h: Tensor, r: Tensor, model: Model) -> GroupedQueries:
-    """The different queries of a batch."""
+    """The distinct queries of a batch."""
     relations = 2 * model.n_relations
     queries, place, count = torch.unique(h * relations + r, return_inverse=True, return_counts=True)
     share = count.to(model.relations.dtype).div_(len(h))

@@ -1,4 +1,4 @@
-"""The training step of a GPU: about a dozen kernels (model/fused), recorded once and replayed."""
+"""The fused training step of a GPU: about a dozen kernels (conjoin.kernels), recorded once and replayed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from conjoin.runtime.device import recorded_work
 from conjoin.training.optimizer import SLOTS, Optimizer
 from conjoin.training.recipe import Recipe
 
-REHEARSALS = 3
-"""Plain steps before recording: they compile kernels and create what libraries keep."""
+WARM_UP_STEPS = 3
+"""Steps before recording: they compile kernels and create library handles."""
 
 
 class FusedStep:
-    """Numbers of prepared batches in, (mean nll, penalty) out, weights changed: the plain step up to rounding.
+    """Takes the number of a batch of `batches`, updates the weights and returns (mean nll, penalty).
 
-    A short last batch is padded by questions of weight zero, so that one recording serves all of an epoch.
+    The result equals the plain step up to rounding. A short last batch is padded with queries of weight zero, so that
+    one recording works for all batches of an epoch.
     """
 
     def __init__(self, model: Model, recipe: Recipe, optimizer: Optimizer, *, tile: Tile | None = None) -> None:
@@ -32,16 +33,16 @@ class FusedStep:
         self._inputs = torch.empty(0, 0, dtype=torch.int32, device=model.device)
         self._costs = torch.empty(0, 2, device=model.device)
         self._next, self._expected = torch.zeros(1, dtype=torch.long, device=model.device), 0
-        self._rehearsed = 0
+        self._warmed_up = 0
         self._replay: Callable[[], None] | None = None
 
     def batches(self, queries: Tensor) -> range:
-        """Take questions (M, 3), already in order, an epoch's or a span of them, and return the numbers of their steps.
+        """Copy the queries with targets (M, 3) of an epoch or a span, in order, to the device; return the step numbers.
 
-        Everything that a step reads stays on the device, where it also counts the steps: a step is then nothing but a
-        replay, and between replays of a step of half a millisecond nothing can wait for the host.
-        Sorting the rows that a batch looks up here, once for all, is what lets the gradients of repeated rows be
-        added in a fixed order without atomic operations.
+        All inputs of a step and the counter of steps stay on the device, so a step is only a replay. It takes half a
+        millisecond, so waiting for the host between steps would be slow.
+        The rows that each batch looks up are sorted here. Steps can then add the gradients of repeated rows in a fixed
+        order without atomic operations.
         """
         self._bind()
         size = self.recipe.batch
@@ -59,7 +60,7 @@ class FusedStep:
         return range(count)
 
     def _take(self, inputs: Tensor) -> None:
-        """Put the inputs where recorded steps read them. A last span has fewer, and leaves the others standing."""
+        """Copy the inputs (steps, n) to the memory that recorded steps read; a shorter span changes the first rows."""
         if inputs.shape[1] == self._inputs.shape[1] and len(inputs) <= len(self._inputs):
             self._inputs[: len(inputs)].copy_(inputs)
         else:
@@ -68,15 +69,15 @@ class FusedStep:
         self._expected = 0
 
     def __call__(self, number: int) -> Tensor:
-        """Do the step of that number, usually the next one."""
+        """Do the step with this number, usually the next one."""
         if self.recipe.optimizer == "adagrad":
             for parameter in self.model.parameters():
                 self.optimizer.state[parameter]["step"] += 1
         if number != self._expected:
             self._next.fill_(number)
         self._expected = number + 1
-        if self.model.device.type != "cuda" or self._rehearsed < REHEARSALS:
-            self._rehearsed += 1
+        if self.model.device.type != "cuda" or self._warmed_up < WARM_UP_STEPS:
+            self._warmed_up += 1
             self._plain()
         else:
             self._replay = self._replay or recorded_work(self._plain)
@@ -102,7 +103,7 @@ class FusedStep:
         self._next.add_(1)
 
     def _lengths(self) -> list[int]:
-        """How long the parts of the two groups in a step's input are."""
+        """The lengths of the six parts of the two row groups in a step's input."""
         size = self.recipe.batch
         entities, relations = self.model.n_entities, 2 * self.model.n_relations
         return [2 * size, 2 * size, min(2 * size, entities), size, size, min(size, relations)]
@@ -116,11 +117,11 @@ class FusedStep:
         optimise_table(relations, dense)
 
     def _bind(self) -> None:
-        """Take hold of the tables and the optimiser's state, again where loading a checkpoint has replaced them."""
+        """Create buffers for the tables and optimiser state, again if a checkpoint has replaced their memory."""
         entities, relations = (self._optimised(p) for p in (self.model.entities.weight, self.model.relations))
         bound = self._queries
         if bound is None or not (bound.table.weights.same_memory(entities) and self._relations.same_memory(relations)):
-            self._relations, self._rehearsed, self._replay, self._queries = relations, 0, None, None
+            self._relations, self._warmed_up, self._replay, self._queries = relations, 0, None, None
             table = FusedTable(
                 entities,
                 questions=self.recipe.batch,
@@ -129,7 +130,7 @@ class FusedStep:
                 tile=self.tile,
             )
             form, recipe = self.model.form, self.recipe
-            assert isinstance(form, TiedForm), "there are kernels for these only (why_not)"
+            assert isinstance(form, TiedForm), "why_not allows only tied forms"
             self._queries = bound = FusedQueries(form, table, relations.table, n3=recipe.n3, f2=recipe.f2)
         bound.table.refresh()
 
@@ -140,11 +141,11 @@ class FusedStep:
 
 
 def grouped(ids: Tensor, of: int) -> RowGroups:
-    """Looked-up ids of many batches (batches, n), each batch sorted; at most `of` ids are distinct."""
-    found, order = torch.sort(ids, dim=1, stable=True)
+    """Sort the looked-up ids (batches, n) of each batch; at most `of` ids are distinct."""
+    sorted_ids, order = torch.sort(ids, dim=1, stable=True)
     count = ids.shape[1]
     place = torch.arange(count, device=ids.device, dtype=torch.int32).expand_as(ids)
-    fresh = torch.ones_like(found, dtype=torch.bool)
-    fresh[:, 1:] = found[:, 1:] != found[:, :-1]
+    fresh = torch.ones_like(sorted_ids, dtype=torch.bool)
+    fresh[:, 1:] = sorted_ids[:, 1:] != sorted_ids[:, :-1]
     starts = torch.where(fresh, place, count).sort(dim=1).values[:, : min(count, of)]
-    return RowGroups(found, order.int(), starts)
+    return RowGroups(sorted_ids, order.int(), starts)

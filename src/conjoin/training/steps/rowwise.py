@@ -1,7 +1,7 @@
 """The step without a gradient of the whole entity table: for tables that are large, sharded or sampled.
 
-The loss and its gradients are those of `objective`; only the order of the work differs. Tiles of the table are changed
-as soon as their gradient is known, and the rows that the batch looks up last of all.
+The objective computes loss and gradients as for other steps; only the order differs. Tiles of the table are updated as
+soon as their gradient is known, and the heads and tails of the batch last.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def rowwise_step(
     sample: NegativeSample | None,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Change the entities, leave the relations' gradient in .grad; return one number per term."""
+    """Update the entities, leave the relations' gradient in .grad and return one number per term.
+
+    `h`, `r` and `t` are (B,), `weight` is (B,) with the sum 1. Without a `sample` the softmax is over all entities.
+    """
     entities, batch = model.entities, Batch.of(model, h, r, t)
     q = batch.query.detach()
     ids = torch.cat([h, t]) if objective.sees_tails else h
