@@ -1,7 +1,7 @@
 """Write a large graph as TSV or N-Triples: python -m bench.big_graph big.tsv --triples 20000000 --entities 2000000
 
-Every entity occurs, popular entities occur far more often than rare ones, one line in a hundred repeats another, and
-the lines are in no order. The same arguments give the same bytes.
+Every entity occurs, and popular entities occur far more often than rare ones. One line in a hundred repeats another.
+The order of the lines is random. The same arguments give the same bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENTITY, RELATION = "http://graph.example/entity/Q", "http://graph.example/relati
 
 
 def write(file: Path, *, triples: int, entities: int, relations: int = 1000, seed: int = 0) -> None:
-    """The graph as lines, in the format that the suffix names."""
+    """Write the lines of the graph in the format of the suffix."""
     random = np.random.default_rng(seed)
     names = random.permutation(10 * entities)[:entities]
     line = ntriples if file.suffix == ".nt" else tsv

@@ -1,7 +1,7 @@
-"""Does a model that knows its training facts by heart need a stronger penalty? python -m bench.by_heart
+"""Test whether a high MRR on train means that the penalty is too weak: python -m bench.by_heart
 
-Trains with weaker and stronger penalties, ranks a sample of train and all of valid on the way, and prints, for every
-epoch at which a training might have ended, what an earlier end or a stronger penalty would have gained on valid.
+Trains with weaker and stronger penalties and ranks a sample of train and all of valid during training. For every epoch
+at which a training could end, it prints how much an earlier end or a stronger penalty would improve the MRR on valid.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from conjoin.training.presets import usual_batch
 from conjoin.training.recipe import Recipe
 
 SAMPLE = 500
-"""Training facts that are ranked."""
+"""Number of training facts in the ranked sample."""
 
 
 def main() -> None:
-    """One line for every end of every training."""
+    """Print one line for every final epoch of every training."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graphs", nargs="*", default=["atlas", "umls", "kinship", "nations"])
     parser.add_argument("--forms", default="5star-conj,complex")
     parser.add_argument("--ranks", default="32")
     parser.add_argument("--n3", default="0.001,0.01,0.05,0.1,0.2")
-    parser.add_argument("--ends", default="5,10,20,50", help="epochs after which both are ranked")
-    parser.add_argument("--negatives", type=int, default=0, help="as of conjoin train")
+    parser.add_argument("--ends", default="5,10,20,50", help="epochs after which train and valid are ranked")
+    parser.add_argument("--negatives", type=int, default=0, help="as in conjoin train")
     chosen = parser.parse_args()
     penalties = [float(n3) for n3 in chosen.n3.split(",")]
     ends = [int(end) for end in chosen.ends.split(",")]
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def followed(graph: Graph, form: str, rank: int, recipe: Recipe, ends: list[int]) -> dict[int, tuple[float, float]]:
-    """MRR of a sample of train and of valid, by epoch, for the epochs in `ends`."""
+    """The MRR on a sample of train and on valid, by epoch, for the epochs in `ends`."""
     places = np.linspace(0, len(graph.train) - 1, min(SAMPLE, len(graph.train))).astype(int)
     sampled = replace(graph, valid=np.concatenate([graph.valid, graph.test]), test=graph.train[places])
     model = conjoin.Model(form, graph.n_entities, graph.n_relations, rank=rank, seed=0)

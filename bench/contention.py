@@ -1,7 +1,7 @@
-"""What another busy process does to an epoch: GOMP_SPINCOUNT=5000 python -m bench.contention [--busy 1]
+"""Measure how other busy processes slow an epoch: GOMP_SPINCOUNT=5000 python -m bench.contention [--busy 1]
 
-Prints seconds per epoch on UMLS-sized random facts with one thread and with all threads. Leave GOMP_SPINCOUNT unset to
-see the default of the OpenMP library.
+Prints seconds per epoch on UMLS-sized random facts with one thread and with all threads. Without
+GOMP_SPINCOUNT, the OpenMP library uses its default.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def spin() -> None:
 
 
 def seconds(graph: Graph, *, threads: int, epochs: int = 3) -> list[float]:
-    """Seconds of each epoch; the thread rule for small steps is left out."""
+    """Seconds of each epoch, without the rule that small steps use one thread."""
     torch.set_num_threads(threads)
     recipe = Recipe(epochs=epochs, batch=100)
     model = Model("5star-conj", graph.n_entities, graph.n_relations, rank=64)
@@ -45,7 +45,7 @@ def seconds(graph: Graph, *, threads: int, epochs: int = 3) -> list[float]:
 def main() -> None:
     """Measure and print one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--busy", type=int, default=0, help="other processes that burn a core each")
+    parser.add_argument("--busy", type=int, default=0, help="number of other processes that each keep a core busy")
     busy = [multiprocessing.Process(target=spin, daemon=True) for _ in range(parser.parse_args().busy)]
     for process in busy:
         process.start()

@@ -1,10 +1,10 @@
-"""CPU seconds of a training step, ours and the plain statement in turn, one thread:
+"""Measure the CPU time of a training step, ours and plain PyTorch in turn, with one thread:
 
     python -m bench.cpu_step [CELL …] [-o FILE.json]
 
-Counts the processor's time instead of the clock's, so that it says something on a busy machine too. Prints one JSON
-object per cell with the least and the median milliseconds of each and the load before. All cells, unless some are
-chosen, are kept in bench/results/cpu_step_<cores>cores_<date>.json, from where docs/performance.md has its table.
+Measures processor time instead of wall time, so that the result is meaningful on a busy machine too. Prints one JSON
+object per cell with the minimum and the median milliseconds of both, and the load before. Without chosen cells, all are
+measured and stored in bench/results/cpu_step_<cores>cores_<date>.json, the source of the table in docs/performance.md.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ CELLS = (
     "wn18rr/complex/100/1000",
 )
 BUDGET = 1e12
-"""Floating-point operations to spend on a cell, about."""
+"""Approximate number of floating-point operations to spend on a cell."""
 
 
 def measured(cell: BenchCell) -> dict[str, Any]:
-    """Least and median milliseconds of both, step by step in turn."""
+    """Minimum and median milliseconds of both programs; their steps alternate."""
     load = os.getloadavg()[0]
     graph, recipe = graph_of(cell.dataset), recipe_of(cell)
     sizes = graph.n_entities, graph.n_relations
@@ -66,7 +66,7 @@ def measured(cell: BenchCell) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure the cells in turn."""
+    """Measure the cells one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cells", nargs="*")
     parser.add_argument("-o", "--out", type=Path)

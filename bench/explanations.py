@@ -1,8 +1,8 @@
-"""Do explanations name the facts that an answer rests on? Take them away, train again, and see the rank fall.
+"""Test whether explanations find the facts that an answer depends on: remove them, train again, compare the ranks.
 
-For well-answered facts of the atlas the top supporting facts are removed from train and the model is trained anew; the
-control removes as many random facts of the same neighbourhood, kind by kind (touching the head, touching the tail,
-sharing the relation only). Every retraining is a line in a file, so that a broken experiment goes on where it stopped:
+For well-answered facts of the atlas, the top supporting facts are removed from train and the model is trained again.
+The control removes as many random facts of the same neighbourhood and of the same kinds (with the head, with the tail,
+with the relation only). Every retraining is a line in a file, so an interrupted experiment continues where it stopped:
 
     python -m bench.explanations                                    about 15 minutes of one core
     python -m bench.explanations --split valid --together 8 --arms support,gradient,random   the choice of the method
@@ -35,12 +35,12 @@ FORM, RANK = "complex", 32
 RECIPE = {"epochs": 20, "batch": 200, "lr": 0.1, "n3": 0.02}
 RESULTS = Path(__file__).resolve().parent / "results"
 WELL = 0.5
-"""The mean reciprocal rank over both directions from which an answer counts as a good one."""
+"""The smallest mean reciprocal rank over both directions of a well-answered fact."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What determines the numbers."""
+    """The settings that determine the results."""
 
     split: Any
     answers: int
@@ -58,7 +58,7 @@ def trained(graph: Graph) -> Model:
 
 
 def reciprocal_ranks(model: Model, graph: Graph, split: Any) -> np.ndarray:
-    """Per fact of the split, the mean over both directions; pessimistic ties, filtered by the whole graph."""
+    """Filtered, pessimistic reciprocal rank per fact of the split: mean over both directions."""
     ranks = conjoin.rank(model, graph, split)
     return np.asarray((1 / (1 + ranks.better + ranks.tied)).reshape(2, -1).mean(axis=0))
 
@@ -69,20 +69,20 @@ def chosen_answers(rr: np.ndarray, plan: Experiment) -> Ids:
 
 
 def supporting(model: Model, graph: Graph, answer: AnsweredFact, arm: str) -> Ids:
-    """All facts of the pool, the most supporting first; with the arm `gradient`, by plain inner products."""
+    """All facts of the pool, strongest support first; the arm `gradient` uses plain inner products."""
     damping = {"gradient": 1e6}.get(arm, DAMPING)
     pool, strength = influences(model, graph, answer, damping=damping)
     return pool[np.argsort(-strength, kind="stable")]
 
 
 def kinds(graph: Graph, answer: AnsweredFact, numbers: Ids) -> Ids:
-    """0 touches the head, 1 the tail only, 2 neither."""
+    """0: the fact contains the head. 1: only the tail. 2: neither."""
     ends = adjacency(graph).facts[numbers][:, [0, 2]]
     return np.where((ends == answer.h).any(axis=1), 0, np.where((ends == answer.t).any(axis=1), 1, 2))
 
 
 def removal(model: Model, graph: Graph, answer: AnsweredFact, arm: str, plan: Experiment, *, number: int) -> Ids:
-    """Numbers of the facts that this arm takes away."""
+    """Indices of the facts that this arm removes."""
     if arm != "random":
         return supporting(model, graph, answer, arm)[: plan.removed]
     top = supporting(model, graph, answer, plan.arms[0])[: plan.removed]
@@ -100,7 +100,7 @@ def read(lines: Path) -> list[dict[str, Any]]:
 
 
 def carry_out(plan: Experiment, lines: Path, *, backwards: bool = False) -> Iterator[dict[str, Any]]:
-    """One dictionary per answer and arm, first the results of earlier attempts."""
+    """One dictionary per answer and arm, starting with the results of earlier attempts."""
     graph = conjoin.load("atlas")
     yield from read(lines)
     model = trained(graph)
@@ -145,7 +145,7 @@ def words(graph: Graph, fact: Ids) -> str:
 
 
 def summary(lines: list[dict[str, Any]], plan: Experiment) -> dict[str, Any]:
-    """Means by arm over the answers that every arm has, and the paired tests of the first arm against random."""
+    """Means by arm over the answers that all arms share, and paired tests of the first arm against random."""
     from scipy import stats
 
     by_arm = {arm: {line["answer"]: line for line in lines if line["arm"] == arm} for arm in plan.arms}
@@ -175,7 +175,7 @@ def summary(lines: list[dict[str, Any]], plan: Experiment) -> dict[str, Any]:
 
 
 def seconds_to_explain(run: Path, *, count: int = 100) -> dict[str, Any]:
-    """How long an explanation of a test fact takes, median and 95th percentile in milliseconds."""
+    """Time to explain a test fact: median and 95th percentile in milliseconds."""
     predictor = conjoin.open(run)
     graph = predictor.graph
     facts = graph.test[np.random.default_rng(0).permutation(len(graph.test))[: count + 1]]
@@ -283,12 +283,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--split", default="test", choices=("valid", "test"))
     parser.add_argument("--answers", type=int, default=60)
-    parser.add_argument("--removed", type=int, default=3, help="facts taken away per answer")
-    parser.add_argument("--together", type=int, default=1, help="answers that share a retraining")
+    parser.add_argument("--removed", type=int, default=3, help="facts removed per answer")
+    parser.add_argument("--together", type=int, default=1, help="answers per retraining")
     parser.add_argument("--arms", default="support,random")
-    parser.add_argument("--lines", type=Path, help="the file of lines to go on with")
-    parser.add_argument("--backwards", action="store_true", help="begin at the end: a second process beside the first")
-    parser.add_argument("--time", type=Path, metavar="RUN", help="also measure how long explanations of this run take")
+    parser.add_argument("--lines", type=Path, help="file of results to continue")
+    parser.add_argument("--backwards", action="store_true", help="begin with the last answer, for a second process")
+    parser.add_argument("--time", type=Path, metavar="RUN", help="also measure the time of explanations of this run")
     parser.add_argument("--hardware", default=f"{os.cpu_count()}cores")
     chosen = parser.parse_args()
     plan = Experiment(chosen.split, chosen.answers, chosen.removed, chosen.together, tuple(chosen.arms.split(",")))

@@ -1,9 +1,9 @@
-"""What folding in is worth: python -m bench.fold
+"""Measure the quality of entities that are folded in: python -m bench.fold
 
-Entities of the atlas are taken out with all their facts and a model is trained on what is left. Half of their facts
-are folded in, the other half is asked for; facts between the same two entities (symmetric and inverse twins) are on one
-side. Beside it: a model trained from scratch that saw the folded facts, a model that went on for a few epochs from the
-first (`train --from`), and the rows of random other entities.
+Some entities of the atlas are removed with all their facts, and a model is trained on the rest. Half of the removed
+facts are folded in, and the other half are the test questions. Facts between the same two entities are in the same half.
+The comparisons are a model trained from scratch with the folded facts, a model that continues from the first one for some
+epochs (`train --from`), and the rows of random other entities.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def names_of(graph: Graph, facts: np.ndarray) -> list[tuple[str, str, str]]:
 
 
 def asked(predictor: Predictor, left: list[tuple[str, str, str]], gone: set[str], graph: Graph) -> dict[str, Any]:
-    """MRR of the facts that were left out, where the new entity is given and where it is the answer."""
+    """MRR of the held-out facts: with the new entity given, and with the new entity as the answer."""
     own = predictor.graph
     ids = np.array([[own.entities.index[h], own.relations.index[r], own.entities.index[t]] for h, r, t in left])
     everything = np.array(
@@ -111,9 +111,9 @@ def main() -> None:
     ]
     report: dict[str, Any] = {
         "form": chosen.form,
-        "entities taken out": len(rows),
+        "entities removed": len(rows),
         "facts folded in": len(given),
-        "facts asked for": len(left),
+        "facts asked": len(left),
         "seconds": {
             "training without": round(seconds, 1),
             "folding": round(fold_seconds, 2),

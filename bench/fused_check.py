@@ -1,7 +1,7 @@
-"""The fused step against a float64 step, on a GPU: python -m bench.fused_check
+"""Compare the fused step with a float64 step on a GPU: python -m bench.fused_check
 
-Real sizes and ragged ones, repeated heads and answers, every optimiser, forms of every family. Prints relative errors
-of losses and of what the tables moved after several steps; fails where one is larger than its precision explains.
+Covers real and uneven sizes, repeated heads and answers, every optimiser, and forms of every family. Prints relative
+errors of losses and of the changes of the tables after several steps. Fails if an error exceeds the precision.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CASES = [
 
 
 def errors(case: Case, optimizer: OptimizerName, precision: Precision, source: torch.Generator) -> tuple[float, ...]:
-    """Relative errors: the worst loss, what the entities moved, the relations."""
+    """Relative errors: the largest of the losses, of the change of the entities, and of the change of the relations."""
     recipe = Recipe(batch=case.batch, lr=0.02, n3=0.05, f2=0.01, optimizer=optimizer)
     exact, ours = (
         Model(case.form, case.entities, case.relations, rank=case.rank, scale=0.3, dtype=dtype, device="cuda",

@@ -1,6 +1,6 @@
-"""Where a training step's time goes on a GPU: python -m bench.gpu_step [--dataset wn18rr --form 5star-conj …]
+"""Show where a training step spends its time on a GPU: python -m bench.gpu_step [--dataset wn18rr --form 5star-conj …]
 
-Prints seconds of a few epochs, the kernels of a recorded step, and what the number of a table's rows does to a product.
+Prints seconds of some epochs, the kernels of a recorded step, and the time of a product by the number of table rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from conjoin.runtime.device import matmul_precision
 
 
 def epochs(chosen: argparse.Namespace) -> None:
-    """Train a little, then take a step apart."""
+    """Train some epochs, then profile a step."""
     graph = conjoin.load(chosen.dataset)
     model = conjoin.Model(chosen.form, graph.n_entities, graph.n_relations, rank=chosen.rank, device="cuda")
     recipe = conjoin.Recipe(epochs=4, batch=chosen.batch, n3=chosen.n3, lr=chosen.lr, precision=chosen.precision)
@@ -31,7 +31,7 @@ def epochs(chosen: argparse.Namespace) -> None:
 
 
 def products() -> None:
-    """TF32 products of 1,000 queries with tables of an odd and of a round number of rows."""
+    """Times of TF32 products of 1,000 queries with tables of odd and of round numbers of rows."""
     from triton.testing import do_bench
 
     with matmul_precision("tf32"):

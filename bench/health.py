@@ -47,7 +47,7 @@ class Times:
 
 
 async def post(connection: Connection, body: bytes) -> tuple[int, int]:
-    """Ask many questions: the status and the number of bytes of the answer."""
+    """Ask many questions; return the status and the number of bytes of the answer."""
     head = f"POST /v1/ask HTTP/1.1\r\nHost: {connection.host}\r\nContent-Type: application/json\r\n"
     connection.writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     answer = await connection.reader.readuntil(b"\r\n\r\n")
@@ -57,7 +57,7 @@ async def post(connection: Connection, body: bytes) -> tuple[int, int]:
 
 
 async def ask_for_much(url: str, body: bytes, seconds: float) -> dict[str, int]:
-    """One client: the next request as soon as the answer to the last one is there."""
+    """One client: it sends the next request when it has the previous answer."""
     done = failures = size = 0
     began = time.perf_counter()
     async with Connection(url) as connection:
@@ -69,7 +69,7 @@ async def ask_for_much(url: str, body: bytes, seconds: float) -> dict[str, int]:
 
 
 async def probe(url: str, questions: list[Words], seconds: float) -> list[Times]:
-    """Time health on a kept and on a new connection, and small questions, until the time is over."""
+    """Time `/healthz` on a kept and on a new connection, and small questions, until the end of the measurement."""
     found: dict[str, list[float]] = {"healthz, kept connection": [], "healthz, new connection": [], "ask, k = 10": []}
     failures = dict.fromkeys(found, 0)
     began = time.perf_counter()
@@ -115,7 +115,7 @@ def _ms(seconds: float) -> float:
 
 
 def measure(run: Path, questions: list[Words], *, clients: int, seconds: float, k: int) -> dict[str, Any]:
-    """Times without and with the load; probes and clients run in processes of their own."""
+    """Times without and with the load; probes and clients are separate processes."""
     many = [{"head": h, "relation": r, "tail": t} for h, r, t in (questions * ANSWERS)[: ANSWERS // k]]
     body = json.dumps({"questions": many, "k": k})
     this = [sys.executable, str(Path(__file__).resolve())]

@@ -1,9 +1,9 @@
-"""Kill one of four processes in the middle of an epoch and see the run end as if nothing had happened:
+"""Kill one of four processes during an epoch and check that the run ends with the same result:
 
     python -m bench.kill_one        (writes bench/results/kill_one_<cores>cores_<date>.json)
 
-Two runs under torchrun: one undisturbed, one that loses a process and is started again by --max-restarts. Prints how
-long the others took to stop, and both results.
+Starts two runs under torchrun: one without a kill, and one in which a process is killed and --max-restarts starts the
+run again. Prints how long the other processes took to stop, and both results.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def started(run: Path, chosen: argparse.Namespace) -> subprocess.Popen[str]:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that a process has started, as Linux tells it."""
+    """Child processes of a process (Linux)."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -60,7 +60,7 @@ def killed(run: Path, chosen: argparse.Namespace) -> dict[str, Any]:
         time.sleep(0.01)
     stopped = time.monotonic() - began
     said = torchrun.communicate()[1]
-    told = [line for line in said.splitlines() if "another process of this run is gone" in line]
+    told = [line for line in said.splitlines() if "another process of this run has ended" in line]
     return {"code": torchrun.returncode, "seconds_until_all_had_stopped": stopped, "said": told[:1]}
 
 

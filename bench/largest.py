@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--form", default="complex")
     parser.add_argument("--precision", default="tf32")
-    parser.add_argument("--fused", action="store_true", help="take the fused kernels where there are some")
+    parser.add_argument("--fused", action="store_true", help="use fused kernels if available")
     parser.add_argument("--device", default=None)
     parser.add_argument("--out", type=Path, default=None)
     chosen = parser.parse_args()

@@ -1,7 +1,7 @@
-"""Do tied embeddings make better maps? python -m bench.maps [-o FILE.json] [--images docs/images]
+"""Compare maps of tied and untied embeddings: python -m bench.maps [-o FILE.json] [--images docs/images]
 
-Trains tied and untied forms on the atlas and on UMLS, lays the entities out in two dimensions as the explorer does
-(PCA, UMAP, PaCMAP), and measures each map against the embedding, against types and against shared facts.
+Trains tied and untied forms on the atlas and on UMLS, projects the entities to two dimensions as the explorer does
+(PCA, UMAP, PaCMAP), and compares each map with the embedding, with types and with shared facts.
 `python -m scripts.write_maps_doc` writes docs/maps.md from the result.
 """
 
@@ -40,12 +40,12 @@ TYPES = (
     ("time", (("keeps_time", 2),)),
     ("region or state", (("part_of", 0), ("part_of", 2))),
 )
-"""A type of the atlas and the places that show it, most telling first: an entity has the first type that fits."""
+"""Types of the atlas and the relations and roles that identify them; an entity gets the first type that fits."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A graph, how models are trained on it, and how many neighbours are looked at."""
+    """A graph, its training settings, and the number of neighbours for the measures."""
 
     rank: int
     recipe: conjoin.Recipe
@@ -70,7 +70,7 @@ def types_of(graph: Graph) -> np.ndarray:
 
 
 def shared_facts(graph: Graph) -> np.ndarray:
-    """Which pairs of entities have a training fact in common but for themselves, (n, n): both border France."""
+    """(n, n) True for two entities that share a fact except for themselves: both border France."""
     n, r = graph.n_entities, graph.n_relations
     h, p, t = graph.train.T
     places = np.concatenate([p * n + t, (p + r) * n + h])
@@ -83,7 +83,7 @@ def shared_facts(graph: Graph) -> np.ndarray:
 
 
 def nearest(rows: np.ndarray, k: int) -> np.ndarray:
-    """The k nearest others of every row, (n, k)."""
+    """The k nearest other rows of every row, (n, k)."""
     squares = (rows**2).sum(axis=1)
     far = squares[:, None] + squares[None] - 2 * rows @ rows.T
     np.fill_diagonal(far, np.inf)
@@ -93,7 +93,7 @@ def nearest(rows: np.ndarray, k: int) -> np.ndarray:
 def measure(
     points: np.ndarray, rows: np.ndarray, *, k: int, types: np.ndarray | None, alike: np.ndarray
 ) -> dict[str, float | None]:
-    """How true a map is: to the embedding (two numbers), to types, to shared facts."""
+    """Agreement of a map with the embedding (two numbers), with types and with shared facts."""
     from sklearn.manifold import trustworthiness
 
     near, there = nearest(points, k), nearest(rows, k)
@@ -108,14 +108,14 @@ def measure(
 
 
 def chance(types: np.ndarray | None, alike: np.ndarray) -> dict[str, float | None]:
-    """What neighbours drawn at random would give."""
+    """The same measures for random neighbours."""
     n, inside = len(alike), alike.any(axis=1)
     same = None if types is None else float(((types[:, None] == types[None]).sum() - n) / (n * (n - 1)))
     return {"same_type": same, "shared_fact": float(alike[inside].sum() / (inside.sum() * (n - 1)))}
 
 
 def main() -> None:
-    """Train, lay out, measure, draw."""
+    """Train, project, measure and draw."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("-o", "--out", type=Path, default=RESULTS / f"maps_{CORES}cores_{date.today()}.json")
     options.add_argument("--images", type=Path, default=Path("docs/images"))
@@ -162,7 +162,7 @@ _POINTS: dict[tuple[str, str], np.ndarray] = {}
 
 
 def _keep(folder: Path, method: str, form: str, points: np.ndarray, types: np.ndarray) -> None:
-    """Remember a layout; draw a picture once its two sides are there."""
+    """Store a layout; draw a picture when both of its layouts exist."""
     _POINTS[method, form] = points
     for way, first, second in PICTURES:
         if way == method and second == form:

@@ -1,4 +1,4 @@
-"""Train and rank a graph of a million entities on the CPU and say what it took: python -m bench.million"""
+"""Train and rank a graph of a million entities on the CPU; print time and memory: python -m bench.million"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def main() -> None:
     """Measure and print one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entities", type=int, default=1_000_000)
-    parser.add_argument("--triples", type=int, default=3_000, help="a real epoch has millions; a few steps tell")
+    parser.add_argument("--triples", type=int, default=3_000, help="training facts; some thousand are enough")
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--form", default="5star-conj")

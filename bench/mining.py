@@ -1,7 +1,7 @@
-"""Does mining find facts that were held out? python -m bench.mining RUN   (a run on the atlas, such as the demo's)
+"""Test whether mining finds held-out facts: python -m bench.mining RUN   (a run on the atlas, such as the demo's)
 
 The run's validation and test facts are hidden; a mined fact that is one of them is a hit. Writes
-bench/results/mining_<hardware>_<date>.json and docs/mining.md. A calibration that the run has is left aside: it was
+bench/results/mining_<hardware>_<date>.json and docs/mining.md. It ignores a calibration of the run, which was
 fitted on some of the hidden facts.
 """
 

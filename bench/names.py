@@ -1,4 +1,4 @@
-"""How long a name search takes over many labels: python -m bench.names [--labels 100000]"""
+"""Measure the time of a name search over many labels: python -m bench.names [--labels 100000]"""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ try:
 finally:
     print(most_resident(), file=sys.stderr)
 """
-"""The program, with its peak as the last line: what the system tells who waits for it may be the waiting one's own."""
+"""The program; it prints its own peak memory as the last line, because the peak from wait4 can be the parent's."""
 
 
 def timed(graph: str) -> dict[str, float]:
-    """One start: seconds of wall and processor time, peak memory, and the load before."""
+    """One run: seconds of wall and processor time, peak memory, and the load before."""
     load = os.getloadavg()[0]
     begin = time.perf_counter()
     command = [sys.executable, "-c", PROGRAM, "patterns", graph, "--json"]

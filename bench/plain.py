@@ -1,4 +1,4 @@
-"""The published recipe in plain PyTorch, alone: python -m bench.plain [--dataset wn18rr --form 5star --wide …]"""
+"""Time the published recipe in plain PyTorch: python -m bench.plain [--dataset wn18rr --form 5star --wide …]"""
 
 from bench.compare.plain_torch import main
 

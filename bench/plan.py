@@ -4,8 +4,8 @@
 measured value is the peak of resident memory minus the memory before the run, with the graph loaded and after a tiny
 run of the same kind, so that all libraries are loaded. On a GPU it is torch's peak of allocated memory.
 
-Results are kept as they come: a configuration that stands in FILE already is not measured again (--afresh does), but
-planned again; none is begun after --seconds.
+Each result is stored when it is ready. A configuration in FILE is planned again but not measured again, unless --afresh
+is set. No configuration is started after --seconds.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def measure(chosen: Configuration, device: str) -> dict[str, Any]:
 
 
 def with_plan(row: dict[str, Any], device: str) -> dict[str, Any]:
-    """A measured row with what the planner says of it now."""
+    """A measured row with the current estimate of the planner."""
     import conjoin
     from conjoin.planning.memory_model import PlannedSetting, PlannedSizes, memory
 
@@ -157,9 +157,9 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--one", help="a configuration as JSON; prints its row")
     parser.add_argument("--out", type=Path, help="write the rows there as JSON, and a table beside it as .md")
-    parser.add_argument("--only", action="append", help="a configuration's name; may be given again")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin none after so long")
-    parser.add_argument("--afresh", action="store_true", help="measure again what the file holds")
+    parser.add_argument("--only", action="append", help="name of a configuration; repeat the option for several")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no configuration after this time")
+    parser.add_argument("--afresh", action="store_true", help="measure the configurations in the file again")
     given = parser.parse_args()
     if given.one:
         known = {field.name for field in fields(Configuration)}
@@ -182,7 +182,7 @@ def main() -> None:
 
 
 def keep(rows: list[dict[str, Any]], out: Path, device: str) -> None:
-    """The rows as JSON, and as a table beside it."""
+    """Write the rows as JSON, and as a table to the .md file of the same name."""
     out.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     command = f"`python -m bench.plan --device {device}`"
     out.with_suffix(".md").write_text(f"Written by {command}.\n\n{table(rows)}\n", encoding="utf-8")

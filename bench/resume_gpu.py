@@ -1,6 +1,7 @@
-"""Is a resumed training on a GPU the same as one left alone? python -m bench.resume_gpu [--dataset wn18rr]
+"""Check that resumed training on a GPU gives the same weights: python -m bench.resume_gpu [--dataset wn18rr]
 
-Trains four epochs at a stretch, and two, a checkpoint, a fresh start and two more; says how far the weights lie apart.
+Trains four epochs without interruption, and two epochs, a checkpoint, and two epochs after resuming. Prints the
+largest difference of the weights.
 """
 
 from __future__ import annotations

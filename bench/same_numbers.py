@@ -25,7 +25,7 @@ RESULTS = ROOT / "bench" / "results"
 
 
 def compared(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """How far real numbers are apart at most, and how many whole numbers differ."""
+    """The largest difference of real numbers, and the number of different integers."""
     real = [name for name, tensor in expected.items() if tensor.is_floating_point()]
     whole = [name for name in expected if name not in real]
     return {

@@ -1,4 +1,4 @@
-"""What sampling the softmax costs in MRR: python -m bench.sampled_softmax --device cuda
+"""Measure the effect of a sampled softmax on the MRR: python -m bench.sampled_softmax --device cuda
 
 Trains one form on one dataset with several numbers of negatives and with the full softmax, ranks valid and test,
 and writes bench/results/sampled_softmax_<hardware>_<date>.json.
@@ -27,7 +27,7 @@ ALL = 0
 
 
 def main() -> None:
-    """Measure every sample size, keep each result as it comes."""
+    """Measure every sample size and store each result when it is ready."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="fb15k-237")
     parser.add_argument("--form", default="complex")
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--powers", default="0,0.75", help="how negatives are drawn: (1 + facts)^power")
     parser.add_argument("--device", default=None)
     parser.add_argument(
-        "--shared-by", type=int, default=0, help="number of other programs on the card; above 0 no time is shown"
+        "--shared-by", type=int, default=0, help="number of other programs on the card; above 0, times are not shown"
     )
     parser.add_argument("--out", type=Path, default=None)
     chosen = parser.parse_args()
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def _rows_of(file: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """What an earlier start with the same settings has measured already."""
+    """Results of an earlier start with the same settings."""
     before = json.loads(file.read_text()) if file.exists() else {}
     return list(before["rows"]) if before.get("settings") == settings else []
 

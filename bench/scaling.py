@@ -1,7 +1,8 @@
 """Weak and strong scaling of the training step over processes of this machine: python -m bench.scaling
 
-Strong: the same table, cut into more shards. Weak: as many entities more as there are more processes. Full softmax on
-the CPU, one thread each, medians of steps. Writes bench/results/scaling_<cores>cores_<date>.json.
+Strong scaling: the same table, divided into more shards. Weak scaling: the number of entities grows with the number of
+processes. Full softmax on the CPU, one thread per process, medians of steps. Writes
+bench/results/scaling_<cores>cores_<date>.json.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def step_seconds(entities: int, rank: int, batch: int, steps: int) -> None:
-    """Be one of the processes; the first one prints what a step takes."""
+    """Run one of the processes; the first one prints the time of a step."""
     with joined():
         model = Model("complex", entities, 10, rank=rank)
         step = TrainingStep(model, Recipe(batch=batch))

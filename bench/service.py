@@ -1,7 +1,8 @@
-"""Load a served run on loopback and say what it bears: python -m bench.service RUN [--connections 64]
+"""Measure the service under load on loopback: python -m bench.service RUN [--connections 64]
 
-Micro-batching on against off, the same questions (test questions of the run's own graph, both directions), the answers
-compared with one-by-one scoring; then malformed requests. Writes bench/results/service_<hardware>_<date>.md and .json.
+Compares micro-batching on and off with the same questions (test questions of the run's graph, both directions), and the
+answers with one-by-one scoring. Then sends malformed requests. Writes
+bench/results/service_<hardware>_<date>.md and .json.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CLOSE_ENOUGH = 1e-5
 
 @dataclass(frozen=True)
 class Measured:
-    """One stretch of load."""
+    """The result of one period of load."""
 
     batching: bool
     connections: int
@@ -74,7 +75,7 @@ def questions_of(graph: Graph, count: int, *, seed: int = 0) -> list[Words]:
 
 
 class Connection:
-    """The least HTTP that keeps a connection: the client must not be what is measured."""
+    """A minimal HTTP client with a kept connection, so that the client's own time is small."""
 
     def __init__(self, url: str) -> None:
         self.host, self.port = urlsplit(url).hostname, urlsplit(url).port
@@ -99,7 +100,7 @@ def path_of(question: Words, k: int = 10) -> str:
 
 
 async def load(url: str, questions: list[Words], *, connections: int, seconds: float) -> tuple[list[float], int, float]:
-    """Every connection asks again as soon as it has its answer: times, failures, how long it took."""
+    """Each connection asks again when it has its answer. Returns times, failures and the duration."""
     times: list[float] = []
     failures = 0
     began = time.perf_counter()
@@ -151,7 +152,7 @@ def measure(run: Path, questions: list[Words], *, batching: bool, connections: i
 
 
 async def same_answers(url: str, run: Path, questions: list[Words]) -> dict[str, Any]:
-    """Answers under load against the predictor asked one by one."""
+    """Compare answers under load with the predictor's answers to single questions."""
     import conjoin
 
     async def one(number: int, found: dict[int, Any]) -> None:
@@ -172,7 +173,7 @@ async def same_answers(url: str, run: Path, questions: list[Words]) -> dict[str,
 
 
 async def malformed(url: str, count: int, *, seed: int = 0) -> dict[str, Any]:
-    """Bytes that no decent client sends. Every one that is answered must be answered with a 4xx."""
+    """Send malformed requests. Every response must be a 4xx."""
     chance = random.Random(seed)
     statuses: Counter[str] = Counter()
     target = urlsplit(url)
@@ -227,11 +228,11 @@ Goal: {GOAL["questions_per_second"]} questions a second with p99 under {GOAL["p9
 |---|---|---|---|---|---|---|---|
 {rows}
 
-Same answers as one by one: {found["same"]["questions"]} questions under load, {found["same"]["other_order"]} in another
-order, largest difference of scores {found["same"]["largest_difference"]:.1e}.
+Compared with single questions: {found["same"]["questions"]} questions under load, {found["same"]["other_order"]} with
+another order of answers, largest difference of scores {found["same"]["largest_difference"]:.1e}.
 Malformed requests: {found["malformed"]["requests"]}, answered {found["malformed"]["statuses"]}.
-Memory of the service: {found["memory"]["before"] >> 20} MiB ready, {found["memory"]["after"] >> 20} MiB after these.
-Ready {found["start_seconds"]:.2f} s after its start.
+Memory of the service: {found["memory"]["before"] >> 20} MiB ready, {found["memory"]["after"] >> 20} MiB after the
+malformed requests. Ready {found["start_seconds"]:.2f} s after its start.
 """
 
 
@@ -285,7 +286,7 @@ def main() -> None:
     stem.with_suffix(".md").write_text(report(found), encoding="utf-8")
     print(report(found))
     if same["other_order"] or same["largest_difference"] > CLOSE_ENOUGH:
-        sys.exit("answers under load differ from those one by one")
+        sys.exit("answers under load differ from answers to single questions")
 
 
 if __name__ == "__main__":

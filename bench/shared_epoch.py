@@ -1,9 +1,9 @@
-"""One epoch of a graph with millions of entities, sampled softmax, shared by processes, and what it took:
+"""Measure one epoch of a graph with millions of entities, with sampled softmax on several processes:
 
     torchrun --nproc-per-node 2 bench/shared_epoch.py
     torchrun --nproc-per-node 2 bench/shared_epoch.py --graph GRAPH     (a folder that `conjoin ingest` wrote)
 
-Without a graph random facts are taken: 20 million over 2 million entities.
+Without a graph, the script generates 20 million random facts over 2 million entities.
 Writes bench/results/shared_epoch_<entities>_<processes>processes_<date>.json.
 """
 
@@ -29,7 +29,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def random_graph(entities: int, triples: int, *, relations: int = 50, seed: int = 0) -> Graph:
-    """Facts whose tails are as unevenly popular as in real graphs."""
+    """Random facts; the popularity of tails is as uneven as in real graphs."""
     random = np.random.default_rng(seed)
     popular = (random.random(triples) ** 3 * entities).astype(np.int64)
     facts = np.stack([random.integers(0, entities, triples), random.integers(0, relations, triples), popular], axis=1)

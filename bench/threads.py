@@ -39,7 +39,7 @@ def trained(form: str, graph: conjoin.Graph, *, threads: int, seed: int = 0, nud
 
 
 def main() -> None:
-    """One line per form and change, and all of it as a file."""
+    """Print one line per form and change, and write a file with all results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=THREADS)
     parser.add_argument("--forms", nargs="+", default=list(FORMS))
@@ -57,7 +57,7 @@ def main() -> None:
         seeds = [trained(form, graph, threads=few, seed=seed)[0] for seed in range(1, 1 + SEEDS)]
         repeats = [{"threads": n, "mrr": a[0], "again": a == b, "as_first": a == first} for n, (a, b) in once.items()]
         forms.append({"form": form, "threads": repeats, "nudged": nudged, "seeds": seeds})
-        for what, mrrs in (("one number rounded otherwise", nudged), ("other seeds", seeds)):
+        for what, mrrs in (("one weight changed", nudged), ("other seeds", seeds)):
             print(f"{form}: {what}: MRR {' '.join(f'{mrr:.4f}' for mrr in mrrs)}", flush=True)
     told = {"date": date.today().isoformat(), "cores": os.cpu_count(), "torch": torch.__version__, "forms": forms}
     if chosen.out or (chosen.threads, chosen.forms) == (THREADS, list(FORMS)):

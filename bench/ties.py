@@ -1,4 +1,4 @@
-"""How often do equal entities get unequal scores? Plain products against EntityTable: python -m bench.ties
+"""Count how often equal entities get unequal scores, by plain products and by EntityTable: python -m bench.ties
 
 Every table consists of equal rows, so every pair of scores of a question must be equal.
 """
@@ -18,7 +18,7 @@ WIDTHS = (2, 6, 10, 64, 130, 400)
 
 
 def torn(scores: torch.Tensor) -> bool:
-    """Is any score of a question different from the first?"""
+    """True if any score of a question differs from the first."""
     return bool((scores != scores[:, :1]).any())
 
 

@@ -1,4 +1,4 @@
-"""How a GPU best cuts the product of queries and table into tiles, and what the parts of a step take.
+"""Find the fastest tiles for the product of queries and table on a GPU, and time the parts of a step.
 
 python -m bench.tiles [--out FILE.json]: for the shapes of the published settings, in both fast precisions.
 """
@@ -32,7 +32,7 @@ TILES = [Tile(128, 128, 64, 8, 3), Tile(128, 128, 64, 8, 4), Tile(128, 256, 64, 
 def made(
     shape: tuple[int, int, int], dtype: torch.dtype, tile: Tile | None = None
 ) -> tuple[FusedTable, RowGroups, Tensor]:
-    """A table in training, the rows that a batch looks up, and their gradients."""
+    """A table in training, the rows of a batch, and their gradients."""
     questions, entities, width = shape
     table = pad_rows(torch.randn(entities, width, device="cuda") * 0.1)
     weights = Optimised(table, "adagrad", 0.01, (torch.ones_like(table),))
@@ -47,7 +47,7 @@ def made(
 
 
 def parts(shape: tuple[int, int, int], dtype: torch.dtype) -> dict[str, Callable[[], object]]:
-    """A step's work, one verb at a time and all together."""
+    """The operations of a step, one at a time and all together."""
     fused, looked_up, gradients = made(shape, dtype)
     weight = torch.full((shape[0],), 1 / shape[0], device="cuda")
     fused.step(weight, looked_up)
@@ -67,7 +67,7 @@ def parts(shape: tuple[int, int, int], dtype: torch.dtype) -> dict[str, Callable
 
 
 def main() -> None:
-    """Tiles first, then the parts; milliseconds."""
+    """Print milliseconds of the tiles, then of the parts of a step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()

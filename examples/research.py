@@ -1,12 +1,12 @@
 # %% [markdown]
-# # Does tying cost anything?
-# Train a form and its tied twin with a few seeds, compare them on the same questions, and plot.
+# # Does tying cost quality?
+# Train a form and its tied form with three seeds each, compare them on the same questions, and plot.
 #
 #     python examples/research.py [FOLDER]
 #
-# Editors that know `# %%` cells run it step by step. It needs `conjoin[study]`.
+# Editors that support `# %%` cells run it cell by cell. It needs `conjoin[study]`.
 
-# %% A graph: facts of an invented village, split so that twins such as parent_of and child_of stay on one side.
+# %% A graph: facts of an invented village. All facts about a pair of entities are in the same split.
 import sys
 from pathlib import Path
 
@@ -22,7 +22,7 @@ write_csv(OUT / "village.csv", village(families=40))
 graph = conjoin.load(OUT / "village.csv")
 print(f"{len(graph.train)} / {len(graph.valid)} / {len(graph.test)} facts, {graph.n_entities} entities")
 
-# %% Train. A run folder keeps settings, curve, weights and the rank of every question; finished runs are not repeated.
+# %% Train. A run folder contains settings, curve, weights and ranks. Finished runs are not repeated.
 FORMS, SEEDS = ("5star", "5star-conj"), (0, 1, 2)
 recipe = conjoin.Recipe(epochs=24, batch=200, n3=0.02, validate_every=4)
 runs = {}
@@ -32,7 +32,7 @@ for form in FORMS:
         runs[form, seed] = conjoin.execute(run, graph, OUT / f"{form}-{seed}")
         print(f"{form} seed {seed}: test MRR {runs[form, seed].result['test']['mrr']:.3f}")
 
-# %% Compare. Welch's test asks whether other seeds would agree, the paired test whether other questions would.
+# %% Compare. Welch's test is about other seeds; the paired test is about other questions.
 mrr = {form: Moments.of([runs[form, seed].result["test"]["mrr"] for seed in SEEDS]) for form in FORMS}
 answers = {form: Answers.of(runs[form, seed].ranks("test") for seed in SEEDS) for form in FORMS}
 full, tied = FORMS
@@ -40,13 +40,13 @@ test = paired(answers[tied], answers[full])
 assert test is not None
 for form in FORMS:
     print(f"{form}: {runs[form, 0].result['relation_parameters']:,} numbers in relations, MRR {mrr[form].mean:.3f}")
-print(f"over seeds: p = {welch(mrr[tied], mrr[full]):.2g} (Welch, {len(SEEDS)} seeds a side)")
+print(f"over seeds: p = {welch(mrr[tied], mrr[full]):.2g} (Welch, {len(SEEDS)} seeds each)")
 print(
     f"over questions: {tied} − {full} = {test.difference:+.3f}, 95 % interval {test.interval.low:+.3f} to"
     f" {test.interval.high:+.3f}, p = {test.p:.2g} (paired, {test.triples} facts asked in both directions)"
 )
 
-# %% Plot the way there.
+# %% Plot the MRR on valid by epoch.
 figure, axes = plt.subplots(figsize=(5, 3), layout="constrained")
 for form, colour in zip(FORMS, ("#a23b00", "#ec7a21"), strict=True):
     for seed in SEEDS:

@@ -1,4 +1,4 @@
-"""Facts to play with: an invented village, where marriages, families, houses and trades depend on each other."""
+"""Example facts about an invented village: marriages, families, houses and trades, which depend on each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STARTS, ENDS = (
 
 
 def village(*, families: int = 40, seed: int = 0) -> list[Fact]:
-    """Every fact of the village, in no order: three generations of each family."""
+    """Every fact of the village in random order; each family has three generations."""
     draw = random.Random(seed)
     facts: list[Fact] = []
     for number in range(families):

@@ -1,7 +1,7 @@
 """Fill in the tables of docs/scale.md from bench/results: python -m scripts.write_scale_doc
 
-Between `<!-- bench: NAME -->` and `<!-- /bench -->` stands what the newest bench/results/NAME_*.json says, or that it
-does not exist yet. The block `paper` is computed.
+The script fills each block between `<!-- bench: NAME -->` and `<!-- /bench -->` from the newest
+bench/results/NAME_*.json. Without such a file the block says that it was not measured. The block `paper` is computed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ BLOCK = re.compile(r"<!-- bench: (?P<name>[\w-]+) -->\n.*?<!-- /bench -->", re.D
 CARD = 141e9
 """Bytes of one H200."""
 STEP = 3e9
-"""Bytes that a step takes beside the tables: 2 GiB of scores, a tile's gradient, a span of questions."""
+"""Bytes that a step needs in addition to the tables: 2 GiB of scores, a tile's gradient, a span of questions."""
 WIDTH, BATCH = 200, 1000
 GRAPHS = ((10**7, 4 * 10**7), (5 * 10**7, 2 * 10**8), (10**8, 3 * 10**8), (10**9, 10**9))
 """Entities and training triples."""
 
 
 def filled(text: str) -> str:
-    """The page with its tables as the results are now."""
+    """The page with current tables."""
 
     def fill(block: re.Match[str]) -> str:
         return f"<!-- bench: {block['name']} -->\n{table_of(block['name'])}\n<!-- /bench -->"
@@ -64,7 +64,7 @@ def sampled(result: dict[str, Any]) -> str:
         for row in sorted(result["rows"], key=lambda row: (row["share"], row["power"]))
     ]
     shared = [row for row in result["rows"] if row.get("card_shared_by")]
-    note = "\n\n† Measured while other programs used the card: the time tells nothing." if shared else ""
+    note = "\n\n† Measured while other programs used the card: the time is not comparable." if shared else ""
     settings = ", ".join(f"{key} {value}" for key, value in result["settings"].items())
     head = "negatives | power | share | test MRR | Hits@1 | Hits@10 | valid MRR | s/epoch"
     return f"{result['machine']['name']}; {settings}.\n\n{rows(head, lines)}{note}"
@@ -97,8 +97,8 @@ def scaling(result: dict[str, Any]) -> str:
         parts.append(f"{kind.capitalize()}:\n\n{rows(head, lines)}")
     machine, sizes = result["machine"], result["settings"]
     about = (
-        f"{machine['cores']} cores, one thread a process, rank {sizes['rank']}, batch {sizes['batch']}, full softmax, "
-        f"median of {sizes['steps']} steps, load before the start {machine['load_before']:.1f}."
+        f"{machine['cores']} cores, one thread per process, rank {sizes['rank']}, batch {sizes['batch']}, full "
+        f"softmax, median of {sizes['steps']} steps, load before the start {machine['load_before']:.1f}."
     )
     return about + "\n\n" + "\n\n".join(parts)
 
@@ -114,11 +114,11 @@ def shared_epoch(result: dict[str, Any]) -> str:
 
 def kill_one(result: dict[str, Any]) -> str:
     undisturbed, disturbed = result["mrr"]
-    same = "bit for bit the same weights" if result["same_weights"] else "other weights"
+    same = "bit-identical weights" if result["same_weights"] else "different weights"
     return (
-        f"{result['data']}, {result['processes']} processes: the others had stopped after "
-        f"{result['seconds_until_all_had_stopped']:.1f} s; test MRR {undisturbed:.4f} undisturbed and {disturbed:.4f} "
-        f"after the restart, {same}."
+        f"{result['data']}, {result['processes']} processes: the others stopped after "
+        f"{result['seconds_until_all_had_stopped']:.1f} s. The test MRR is {undisturbed:.4f} without a kill "
+        f"and {disturbed:.4f} after the restart, with {same}."
     )
 
 
@@ -134,13 +134,13 @@ def same_numbers(result: dict[str, Any]) -> str:
 
 
 def by_hand(entities: int) -> tuple[float, int]:
-    """Bytes of the table in float32 at rank 100, and cards that hold it with Adagrad's memory of it."""
+    """Bytes of the table in float32 at rank 100, and the number of cards for the table and Adagrad's state."""
     table = 4 * WIDTH * entities
     return table, math.ceil(2 * table / (USABLE * CARD - STEP))
 
 
 def by_planner(entities: int, triples: int) -> tuple[int, int]:
-    """Cards, and bytes of each at its peak."""
+    """The number of cards, and the peak bytes of each."""
     sizes = PlannedSizes(entities=entities, relations=1000, train=triples)
     setting = PlannedSetting(form=form("5star-conj"), rank=WIDTH // 2, batch=BATCH, device="cuda")
     cards = 1
@@ -166,11 +166,11 @@ def paper() -> str:
 
 WORK = {
     "answers": "ask, score, similar, mine",
-    "verbs": "look-up, scores, standings with ties, best",
+    "verbs": "look-up, scores, ranks with ties, best",
     "losses": "losses and gradients, ComplEx and 5★ε, uneven shards",
     "trained": "tables after two epochs, three optimisers, full and sampled",
-    "umls": "UMLS after two epochs: MRR, and how many are better",
-    "wn18rr": "WN18RR, many equal rows: better and tied",
+    "umls": "UMLS after two epochs: MRR, and counts of better entities",
+    "wn18rr": "WN18RR, many equal rows: counts of better and tied entities",
 }
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "sampled_softmax": sampled,

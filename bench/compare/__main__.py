@@ -1,4 +1,4 @@
-"""Verbs about speed: bench train, bench rank, bench growth."""
+"""The commands `conjoin bench train`, `conjoin bench rank` and `conjoin bench growth`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Results:
         from conjoin.errors import UsageError
 
         if self.out.exists() and not self.out.is_dir():
-            raise UsageError(f"{self.out} is not a folder: choose another one for the results")
+            raise UsageError(f"{self.out} is not a folder. Choose another folder for the results")
 
     def write(self, theme: str, parts: dict[str, Any], place: torch.device) -> None:
         """Write the files and show the table."""
@@ -110,7 +110,7 @@ def bench_train(
     plain: WithPlain = True,
     pykeen: Pykeen = None,
     until: Annotated[float | None, typer.Option(help="Also train from the start until this test MRR.")] = None,
-    every: Annotated[int, typer.Option(help="With --until: rank test every N epochs.")] = 10,
+    every: Annotated[int, typer.Option(help="With --until: rank the test split every N epochs.")] = 10,
     epochs: Annotated[int, typer.Option(help="With --until: stop after N epochs.")] = 600,
     results: Results,
 ) -> None:
@@ -120,7 +120,7 @@ def bench_train(
     that the arithmetic and memory traffic need on this hardware.
 
     \b
-    conjoin bench train                                          the paper's settings; needs a GPU to end soon
+    conjoin bench train                                          the paper's settings; slow without a GPU
     conjoin bench train --grid cpu --pykeen pykeen/bin/python
     conjoin bench train wn18rr/5star-conj/500/1000/bf16 --no-plain --until 0.49
     """
@@ -230,7 +230,7 @@ def _measure(
     other: Path | None,
     results: Results,
 ) -> None:
-    """Every cell, the machine's rates before and after each, then the files."""
+    """Measure every cell, and the machine's rates before and after each; then write the files."""
     from bench.compare import ranking, training
     from bench.compare.machine_rates import measured_rates
     from bench.compare.pykeen_runner import PykeenRunner
@@ -255,7 +255,7 @@ def _measure(
 
 
 def _command(words: list[str]) -> str:
-    """The command as anyone would type it, without the places of this machine."""
+    """The command without paths of this machine."""
     kept, places = [], {"-o": None, "--out": None, "--pykeen": "PYTHON"}
     following = iter(words)
     for word in following:

@@ -1,4 +1,4 @@
-"""What is measured: cells of (dataset, form, rank, batch, precision), and grids of them by name. Without torch."""
+"""Cells of a benchmark (dataset, form, rank, batch, precision), and named grids of cells. Does not import torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HELD_OUT = 5_000
 
 @dataclass(frozen=True)
 class BenchCell:
-    """One line of a benchmark."""
+    """One cell of a benchmark: one line of its table."""
 
     dataset: str
     form: str
@@ -27,7 +27,7 @@ class BenchCell:
 
     @classmethod
     def parse(cls, text: str) -> BenchCell:
-        """`wn18rr/complex/100/1000`, with the precision behind a further slash where it is not fp32."""
+        """`wn18rr/complex/100/1000`; another precision than fp32 follows after a slash."""
         words = text.split("/")
         if len(words) not in (4, 5) or not all(word.isdecimal() and int(word) for word in words[2:4]):
             raise UsageError(
@@ -76,7 +76,7 @@ TRAIN_GRIDS: dict[str, tuple[BenchCell, ...]] = {
         BenchCell("atlas", "5star-conj", 100, 1000, "bf16"),
     ),
 }
-"""What `bench train --grid` knows: the published settings, tied beside untied forms, and sizes for two cores."""
+"""Grids of `bench train --grid`: the published settings, tied and untied forms, and sizes for two cores."""
 RANK_GRIDS: dict[str, tuple[BenchCell, ...]] = {
     "paper": (
         BenchCell("fb15k-237", "complex", 2000, 500),
@@ -91,13 +91,13 @@ RANK_GRIDS: dict[str, tuple[BenchCell, ...]] = {
         BenchCell("atlas", "complex", 100, 500),
     ),
 }
-"""What `bench rank --grid` knows. The batch is that of the plain statement; ours chooses its own."""
+"""Grids of `bench rank --grid`. The batch is for plain PyTorch; Conjoin chooses its own batch."""
 
 
 def cells_of_grid(
     name: str, grids: dict[str, tuple[BenchCell, ...]], *, precision: str | None = None
 ) -> tuple[BenchCell, ...]:
-    """A grid by name, all of it in another precision where one is given."""
+    """The cells of a grid by name; `precision` replaces the precision of all cells."""
     if name not in grids:
         raise unknown("grid", name, grids, way_out=f"Grids are {', '.join(grids)}.")
     return tuple(replace(cell, precision=precision) for cell in grids[name]) if precision else grids[name]
@@ -114,7 +114,7 @@ def graph_of(dataset: str) -> Graph:
 
 
 def random_graph(entities: int, *, relations: int = 100) -> Graph:
-    """Facts drawn evenly: no structure, but the shapes of a real graph."""
+    """Uniformly random facts: no structure, but the shapes of a real graph."""
     chance = np.random.default_rng(0)
 
     def facts(number: int) -> Any:

@@ -1,4 +1,4 @@
-"""How a training step grows: seconds and memory against entities, rank and batch, one of them moved at a time."""
+"""Measure how seconds and memory of a training step grow with entities, rank and batch, one varied at a time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from conjoin.training.steps.choose import TrainingStep
 
 RELATIONS = 100
 REHEARSED = 5
-"""Steps before the clock starts: a recorded step has been rehearsed by then."""
+"""Warm-up steps before the clock starts; they include the recording of a CUDA graph."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """The sizes to go through, and the sizes that stay where another one moves."""
+    """The sizes to measure, and the fixed sizes while another one is varied."""
 
     entities: tuple[int, ...]
     ranks: tuple[int, ...]
@@ -35,7 +35,7 @@ class Sweep:
     precision: str = "fp32"
 
     def sizes(self) -> Iterator[tuple[str, int, int, int]]:
-        """(what moves, entities, rank, batch)."""
+        """(name of the varied size, entities, rank, batch)."""
         yield from (("entities", n, self.at_rank, self.at_batch) for n in self.entities)
         yield from (("rank", self.at_entities, k, self.at_batch) for k in self.ranks)
         yield from (("batch", self.at_entities, self.at_rank, b) for b in self.batches)
@@ -60,7 +60,7 @@ SWEEPS = {
         precision="tf32",
     ),
 }
-"""What fits a small machine in two minutes, and what an H200 does in one."""
+"""Sizes that a small machine measures in two minutes, and sizes that an H200 measures in one minute."""
 
 
 def grow(sweep: Sweep, device: torch.device, *, seconds: float = 1.0) -> Iterator[dict[str, Any]]:
@@ -103,7 +103,7 @@ def measure_step(
 
 
 def model_of(form: str, entities: int, *, rank: int, device: torch.device) -> Model:
-    """A model whose entities are drawn on the device itself: five million rows would take the host half a minute."""
+    """A model with entities drawn on the device; the host would need half a minute for five million rows."""
     model = Model(form, 1, RELATIONS, rank=rank, device=device)
     chance = torch.Generator(device).manual_seed(0)
     model.entities = EntityTable(torch.empty(entities, 2 * rank, device=device).normal_(0, 1e-3, generator=chance))

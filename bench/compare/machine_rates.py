@@ -1,4 +1,4 @@
-"""What the machine can do at most, measured, and how long a step must take at least on it."""
+"""Measure the highest rates of the machine, and compute the least time of a step from them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 from conjoin.runtime.device import has_bf16_products, matmul_precision, seconds_of
 
 TABLE_PASSES = 6
-"""Read E for the scores, read E for dq, then read and write E and the Adagrad state once."""
+"""Passes over the table: read E for the scores and for dq, then read and write E and the Adagrad state."""
 PRODUCTS = 6
-"""Floating-point operations per score and column of a step: scores, dq and dE, each multiplying and adding."""
+"""Floating-point operations per score and column of a step: each of scores, dq and dE multiplies and adds."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Rates:
     exact_flops_per_second: float
 
     def best(self, other: Rates) -> Rates:
-        """The higher of each: what a machine did once, it can do."""
+        """The higher value of each rate."""
         return Rates(
             bytes_per_second=max(self.bytes_per_second, other.bytes_per_second),
             flops_per_second=max(self.flops_per_second, other.flops_per_second),
@@ -34,8 +34,9 @@ class Rates:
         )
 
     def training_floor(self, *, entities: int, rank: int, batch: int, examples: int, fast_part: float = 1.0) -> float:
-        """Seconds of an epoch that no implementation of full softmax with Adagrad goes below, where `fast_part` of the
-        products may be fast ones."""
+        """The least seconds of an epoch for any implementation of full softmax with Adagrad.
+
+        `fast_part` is the share of the products that may use the fast precision."""
         numbers = entities * 2 * rank
         steps = examples / batch
         each = fast_part / self.flops_per_second + (1 - fast_part) / self.exact_flops_per_second
@@ -50,7 +51,7 @@ class Rates:
 
 
 def measured_rates(device: torch.device) -> Rates:
-    """Copy bandwidth, and the rates of float32 products and of the fastest that may train: bfloat16 if that is."""
+    """Measure the bandwidth of a copy, and the rates of products in float32 and in the fastest training precision."""
     on_gpu = device.type == "cuda"
     source = torch.ones((1 << 30 if on_gpu else 1 << 27) // 4, device=device)
     target = torch.empty_like(source)

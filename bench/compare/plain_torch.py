@@ -1,8 +1,8 @@
-"""The published recipe in plain PyTorch, as its authors and everyone after them ran it: the yardstick.
+"""The published recipe in plain PyTorch, as its authors ran it: the baseline of the benchmarks.
 
-Embeddings, autograd, cross-entropy over all scores, N3, torch.optim.Adagrad over dense gradients, one eager operation
-after the other. Nothing is done to make it fast and nothing to make it slow. `wide=True` gives entities the published
-code's columns (8k for 5★E, 4k for its tied forms), of which a score reads 2k and the optimiser sweeps all.
+Embeddings, autograd, cross-entropy over all scores, N3, and torch.optim.Adagrad over dense gradients, in eager mode.
+The code is neither optimised nor slowed down. With `wide=True`, entities have the columns of the published code (8k for
+5★E, 4k for its tied forms). A score reads 2k of them, and the optimiser updates all.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLONE = Path(__file__).resolve().parents[2]
 
 
 class PlainModel(nn.Module):
-    """A form of the paper as two embeddings. An entity's row: real parts, imaginary parts, what is never read."""
+    """A form of the paper as two embeddings. An entity's row: real parts, imaginary parts, unused columns."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class PlainModel(nn.Module):
         super().__init__()
         chosen, self.rank = form_of(form), rank
         if not can_be_plain(chosen):
-            raise UsageError(f"The plain model knows ComplEx and 5★ in the published reading only, not {chosen}.")
+            raise UsageError(f"plain PyTorch supports ComplEx and 5★ in the published reading only, not {chosen}.")
         assert isinstance(chosen, TiedForm)
         self.form: TiedForm = chosen
         width = published_width(self.form, rank) if wide else 2 * rank
@@ -62,7 +62,7 @@ class PlainModel(nn.Module):
             table.weight.data *= SCALE
 
     def forward(self, examples: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-        """Scores of all entities (B, N) for examples (B, 3), and the moduli that the regulariser sees."""
+        """Scores of all entities (B, N) for examples (B, 3), and the moduli for the regulariser."""
         h = self._entity(self.entities(examples[:, 0]))
         t = self._entity(self.entities(examples[:, 2]))
         slots = self._slots(self.relations(examples[:, 1]))
@@ -78,7 +78,7 @@ class PlainModel(nn.Module):
         return rows[:, : self.rank], rows[:, self.rank : 2 * self.rank]
 
     def _slots(self, rows: Tensor) -> dict[str, Complex]:
-        """Every slot, tied ones made from the stored ones. Stored: all real parts, then all imaginary parts."""
+        """All slots. Tied slots are computed from stored ones. Storage: all real parts, then all imaginary parts."""
         width, number = self.form.slot_width(self.rank), len(self.form.stored)
         parts = torch.split(rows, width, dim=1)
         slots = {slot: (parts[i], parts[number + i]) for i, slot in enumerate(self.form.stored)}
@@ -90,7 +90,7 @@ class PlainModel(nn.Module):
 
 
 def can_be_plain(form: Form) -> bool:
-    """Is it one of the forms that were published: ComplEx, or 5★ in the published reading, tied or not?"""
+    """True for published forms: ComplEx, or 5★ in the published reading, tied or not."""
     if not isinstance(form, TiedForm):
         return False
     usual = isinstance(form, ComplEx) or (isinstance(form, FiveStar) and form.quotient == "phase")
@@ -100,7 +100,7 @@ def can_be_plain(form: Form) -> bool:
 
 
 def published_width(form: Form, rank: int) -> int:
-    """Columns of an entity in the published code: as many as a relation for 5★, what is needed for ComplEx."""
+    """Columns of an entity in the published code: for 5★ as many as of a relation, for ComplEx as many as needed."""
     return form.relation_width(rank) if isinstance(form, FiveStar) else 2 * rank
 
 
@@ -115,7 +115,7 @@ def length(x: Complex) -> Tensor:
 
 
 def complex_(h: Complex, slots: dict[str, Complex]) -> tuple[Complex, Tensor]:
-    """Query and modulus of ComplEx: one relation vector, put together from its halves."""
+    """Query and modulus of ComplEx; the relation vector is joined from its halves."""
     r = torch.cat([slots["a1"][0], slots["a2"][0]], dim=1), torch.cat([slots["a1"][1], slots["a2"][1]], dim=1)
     return times(r, h), length(r)
 
@@ -139,7 +139,7 @@ def sum_of_squares(slots: dict[str, Complex]) -> Tensor:
 
 
 class PlainTraining:
-    """Epochs of the plain recipe: examples are shuffled on the host, the loss is read at every step to be shown."""
+    """Epochs of the plain recipe: the host shuffles the examples and reads the loss after every step."""
 
     def __init__(self, model: PlainModel, *, lr: float, n3: float, batch: int) -> None:
         self.model, self.n3, self.batch = model, n3, batch
@@ -147,7 +147,7 @@ class PlainTraining:
         self.optimizer = torch.optim.Adagrad(model.parameters(), lr=lr)
 
     def epoch(self, queries: Tensor) -> float:
-        """One pass over the queries (n, 3), which lie on the host; the last loss."""
+        """One pass over the queries (n, 3) in host memory; returns the last loss."""
         device, last = self.model.entities.weight.device, 0.0
         shuffled = queries[torch.randperm(len(queries))]
         for examples in torch.split(shuffled, self.batch):
@@ -174,7 +174,7 @@ class PlainTraining:
 
 @torch.no_grad()
 def plain_ranks(model: PlainModel, graph: Graph, *, batch: int) -> Tensor:
-    """Filtered pessimistic ranks of the test questions; the filter is applied question by question."""
+    """Filtered pessimistic ranks of the test questions; the filter is applied to one question at a time."""
     queries = torch.from_numpy(graph.queries("test"))
     ranks = torch.ones(len(queries), dtype=torch.long)
     for start in range(0, len(queries), batch):
@@ -189,19 +189,19 @@ def plain_ranks(model: PlainModel, graph: Graph, *, batch: int) -> Tensor:
 
 
 def seconds_alone(cell: BenchCell, *, steps: int, rounds: int) -> float:
-    """Seconds per epoch in a new process on the CPU, with as many threads as this one."""
+    """Seconds per epoch in a new process on the CPU, with the same number of threads as this process."""
     words = [sys.executable, "-m", "bench.plain", "--dataset", cell.dataset, "--form", cell.form, "--device", "cpu"]
     words += ["--rank", str(cell.rank), "--batch", str(cell.batch), "--steps", str(steps), "--rounds", str(rounds)]
     threads = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=threads, cwd=CLONE)
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise UsageError(f"the plain statement failed on {cell} with exit status {done.returncode}: {said[-1]}")
+        raise UsageError(f"plain PyTorch failed on {cell} with exit status {done.returncode}: {said[-1]}")
     return float(json.loads(done.stdout)["seconds_per_epoch"])
 
 
 def main() -> None:
-    """Time a part of an epoch a few times; print one JSON object."""
+    """Time a part of an epoch several times; print one JSON object."""
     import resource
 
     from bench.compare.training import part_of, recipe_of

@@ -1,4 +1,4 @@
-"""PyKEEN where it is installed: measured by a script that its own interpreter runs."""
+"""Measure PyKEEN in the interpreter where it is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bench.compare.training import Effort
 
 FORMS = ("complex",)
-"""What PyKEEN has of ours."""
+"""Our forms that PyKEEN also has."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PykeenRunner:
     python: Path
 
     def check(self) -> str:
-        """PyKEEN's version; an error where the interpreter cannot import it."""
+        """PyKEEN's version. Raises UsageError if the interpreter cannot import PyKEEN."""
         try:
             told = subprocess.run(
                 [str(self.python), "-c", "import pykeen; print(pykeen.get_version())"],
@@ -47,7 +47,7 @@ class PykeenRunner:
         return told.stdout.strip()
 
     def train(self, cell: BenchCell, graph: Graph, *, device: str, effort: Effort) -> dict[str, Any]:
-        """Seconds of one pass over the same triples; nothing for a form that PyKEEN lacks."""
+        """Seconds of one pass over the same triples; None for a form that PyKEEN does not have."""
         return self._run("train", cell, graph, device=device, steps=1000, limit=effort.seconds)
 
     def rank(self, cell: BenchCell, graph: Graph, *, device: str) -> dict[str, Any]:

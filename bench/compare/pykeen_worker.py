@@ -20,11 +20,11 @@ WARM = 2
 
 
 class Enough(Exception):
-    """Raised from within the training loop when enough batches were timed."""
+    """Raised in the training loop when enough batches are timed."""
 
 
 def main() -> None:
-    """Measure what SETTINGS asks for."""
+    """Measure the work that SETTINGS describes."""
     import numpy as np
     import torch
     from pykeen.triples import CoreTriplesFactory
@@ -76,7 +76,7 @@ def train(wanted: dict[str, Any], facts: Any) -> dict[str, Any]:
 
 
 def rank(wanted: dict[str, Any], factory: Any) -> dict[str, Any]:
-    """Seconds to rank the test triples in both directions, filtered; the better of two."""
+    """Seconds to rank the test triples in both directions, filtered; the shorter of two measurements."""
     import torch
     from pykeen.evaluation import RankBasedEvaluator
 

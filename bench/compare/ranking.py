@@ -1,4 +1,4 @@
-"""Ranking, measured: ours, the plain statement and PyKEEN, in one run."""
+"""Measure ranking with Conjoin, plain PyTorch and PyKEEN in one run."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from conjoin.runtime.device import matmul_precision, peak_bytes, reset_peak, syn
 
 PROBE = 200
 SCALE = 0.3
-"""Standard deviation of the ranked model's numbers, as in a trained model; a new model's are smaller."""
+"""Standard deviation of the ranked model's weights, as in a trained model; the initial weights are smaller."""
 
 
 def measure_ranking(
     cell: BenchCell, device: torch.device, *, effort: Effort, plain: bool = True, other: PykeenRunner | None = None
 ) -> dict[str, Any]:
-    """One object of the results: seconds to rank all test questions, both directions, filtered."""
+    """The results of a cell: seconds to rank all test questions in both directions, filtered."""
     graph = graph_of(cell.dataset)
     questions = 2 * len(graph.test)
     model = Model(cell.form, graph.n_entities, graph.n_relations, rank=cell.rank, device=device, scale=SCALE)
@@ -65,13 +65,13 @@ def measure_ranking(
 
 
 def against_floor(found: dict[str, Any], rates: Rates) -> dict[str, Any]:
-    """A measured cell beside the least that its shape allows at these rates."""
+    """The cell with the least time that its shape allows at these rates."""
     floor = rates.ranking_floor(**{key: found[key] for key in ("entities", "rank", "questions")})
     return {**found, "floor_seconds": floor, "fraction_of_floor": floor / found["seconds"]}
 
 
 def _sized(work: Callable[[Graph], object], graph: Graph, device: torch.device, effort: Effort) -> Callable[[], float]:
-    """A round that returns seconds per question, on as many questions as the effort allows."""
+    """A function that runs one round and returns seconds per question, on as many questions as the effort allows."""
 
     def seconds(part: Graph) -> float:
         synchronize(device)
@@ -90,7 +90,7 @@ def _sized(work: Callable[[Graph], object], graph: Graph, device: torch.device, 
 
 
 def asking(graph: Graph, questions: int) -> Graph:
-    """The graph with a random part of its test triples; what is known stays known."""
+    """The graph with a random part of its test triples. The known answers stay complete."""
     if questions >= 2 * len(graph.test):
         return graph
     chosen = np.random.default_rng(0).choice(len(graph.test), max(1, questions // 2), replace=False)

@@ -1,7 +1,7 @@
-"""Training, measured: ours, the plain statement with equal and with published widths, and PyKEEN, in one run.
+"""Measure training in one run: Conjoin, plain PyTorch with equal and with published widths, and PyKEEN.
 
-Everything is timed through the public door (`Training`), so whatever path the library takes is what is measured. Where
-an epoch is long, a random part of the training set stands for it and the time is scaled by the number of steps.
+All times are taken through the public class `Training`, so they include the path that the library chooses. For a long
+epoch, a random part of the training set is measured and the time is scaled by the number of steps.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from conjoin.training.recipe import Recipe
 
 FOREVER = 1_000_000
 PROBE = 6
-"""Steps of the first probe: more than what a step rehearses before it is recorded."""
+"""Steps of the first probe: more than the warm-up steps before a CUDA graph is recorded."""
 FEWEST = 3
 TOGETHER = 16
-"""Answers of a question that the contestant `together` lets stand side by side, on a CPU."""
+"""The value of `--together` for the column `together`, on a CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How long to measure: about `seconds` per contestant and cell, in `rounds` rounds that alternate."""
+    """How long to measure: about `seconds` per program and cell, in `rounds` alternating rounds."""
 
     seconds: float = 5.0
     rounds: int = 5
 
 
 def recipe_of(cell: BenchCell, *, epochs: int = FOREVER) -> Recipe:
-    """The published settings where there are some; time does not depend on lr and n3, only on their being there."""
+    """The published settings if they exist. The time does not depend on the values of lr and n3."""
     try:
         settings = preset("paper", cell.dataset, form_of(cell.form))
     except UnknownName:
@@ -67,7 +67,7 @@ def recipe_of(cell: BenchCell, *, epochs: int = FOREVER) -> Recipe:
 def measure_training(
     cell: BenchCell, device: torch.device, *, effort: Effort, plain: bool = True, other: PykeenRunner | None = None
 ) -> dict[str, Any]:
-    """One object of the results: seconds per epoch of every contestant, memory and what was done."""
+    """The results of a cell: seconds per epoch of every program, peak memory, and the path of our step."""
     graph = graph_of(cell.dataset)
     examples = 2 * len(graph.train)
     contestants: dict[str, Callable[[], float]] = {}
@@ -113,21 +113,21 @@ def measure_training(
 
 
 def against_floor(found: dict[str, Any], rates: Rates) -> dict[str, Any]:
-    """A measured cell beside the least that its shape allows at these rates."""
+    """The cell with the least time that its shape allows at these rates."""
     keys = ("entities", "rank", "batch", "examples", "fast_part")
     floor = rates.training_floor(**{key: found[key] for key in keys})
     return {**found, "floor_seconds": floor, "fraction_of_floor": floor / found["seconds_per_epoch"]}
 
 
 def _fast_part(cell: BenchCell, device: torch.device) -> float:
-    """Which part of the products may be fast: all on a GPU; on a CPU, with bf16, all but the scores."""
+    """The share of the products in the fast precision: all on a GPU; with bf16 on a CPU, all except the scores."""
     if device.type != "cpu":
         return 1.0
     return 2 / 3 if cell.precision == "bf16" else 0.0
 
 
 def _ours(cell: BenchCell, graph: Graph, device: torch.device, effort: Effort) -> tuple[str, Callable[[], float]]:
-    """The path that a step takes, and a round of training that returns seconds per example."""
+    """The path of a step, and a function that trains one round and returns seconds per example."""
     model = Model(cell.form, graph.n_entities, graph.n_relations, rank=cell.rank, device=device)
     probe = Training(model, part_of(graph, PROBE * cell.batch), recipe_of(cell))
     next(probe)
@@ -141,7 +141,7 @@ def _ours(cell: BenchCell, graph: Graph, device: torch.device, effort: Effort) -
 
 
 def _together(cell: BenchCell, graph: Graph, device: torch.device, effort: Effort) -> Callable[[], float]:
-    """Seconds per example of an epoch in groups. Only whole epochs have whole groups: their first steps are timed."""
+    """Seconds per example of an epoch with groups: the first steps of a whole epoch, which has whole groups."""
     recipe = replace(recipe_of(cell), group_queries=TOGETHER)
     model = Model(cell.form, graph.n_entities, graph.n_relations, rank=cell.rank, device=device)
     training = Training(model, graph, recipe)
@@ -185,7 +185,7 @@ def _plain(cell: BenchCell, graph: Graph, device: torch.device, effort: Effort, 
 
 
 def _extent(seconds_each: float, cell: BenchCell, graph: Graph, effort: Effort) -> tuple[int, int]:
-    """How many examples a round goes through, in whole steps, and how often: a whole epoch where it is short."""
+    """The number of examples of a round, in whole steps, and the number of repeats; a short epoch is taken whole."""
     steps = max(FEWEST, math.ceil(effort.seconds / effort.rounds / (seconds_each * cell.batch)))
     whole = 2 * len(graph.train)
     return min(steps * cell.batch, whole), max(1, round(steps * cell.batch / whole))

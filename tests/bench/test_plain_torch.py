@@ -1,4 +1,4 @@
-"""The plain statement says what the library computes: scores, steps and ranks."""
+"""Plain PyTorch computes the same scores, steps and ranks as the library."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_research_compares_two_forms_and_plots(tmp_path: Path) -> None:
     assert len(re.findall(r"seed \d: test MRR 0\.\d+", said)) == 6
     assert "1,792 numbers in relations" in said
     assert "896 numbers in relations" in said
-    assert re.search(r"over seeds: p = \S+ \(Welch, 3 seeds a side\)", said)
+    assert re.search(r"over seeds: p = \S+ \(Welch, 3 seeds each\)", said)
     assert re.search(r"95 % interval [+-]\S+ to [+-]\S+, p = \S+ \(paired, \d+ facts", said)
     assert (tmp_path / "research" / "curves.png").read_bytes().startswith(b"\x89PNG")
 
@@ -42,7 +42,7 @@ def test_research_compares_two_forms_and_plots(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_practice_finds_facts_that_were_kept_back(tmp_path: Path) -> None:
     said = run("practice.py", folder=tmp_path)
-    found = re.search(r"(\d+) of these 200 were kept back; the probabilities add up to (\d+)", said)
+    found = re.search(r"(\d+) of these 200 were held back; the probabilities sum to (\d+)", said)
     assert found
     assert int(found[1]) > 50, "guessing would find none"
     with (tmp_path / "practice" / "missing.csv").open(encoding="utf-8", newline="") as stream:

@@ -1,4 +1,4 @@
-"""A reader: one JSON object a line, {"head": …, "relation": …, "tail": …}."""
+"""A reader for files with one JSON object per line: {"head": …, "relation": …, "tail": …}."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conjoin.io.read_report import Sink
 
 
 def read(stream: BinaryIO, sink: Sink) -> None:
-    """Feed the sink with the facts of unpacked bytes; it says where bad lines are, or counts them."""
+    """Add each fact of the unpacked stream to the sink. The sink reports or counts bad lines."""
     for number, line in enumerate(stream, start=1):
         sink.lines += 1
         if not line.strip():

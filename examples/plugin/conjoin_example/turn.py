@@ -1,4 +1,4 @@
-"""A family of forms: relations that turn every coordinate of an entity and never stretch it."""
+"""A family of forms: a relation rotates every coordinate of an entity and keeps its modulus."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ class Turn(TiedForm):
 
 
 TWIN = Turn(a2=Tie("a1"))
-"""Both halves turn by the same angle."""
+"""A form that rotates both halves by the same angle."""

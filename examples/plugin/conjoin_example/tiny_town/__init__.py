@@ -1,1 +1,1 @@
-"""Who lives where in a town of two streets, and who greets whom."""
+"""A dataset about a town of two streets: homes and greetings."""
