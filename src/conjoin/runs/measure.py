@@ -48,7 +48,7 @@ def metrics_by_weights(ranked: Mapping[str, tuple[int, HeldOutRanks]], *, report
         name: {"epoch": epoch, **{split: finite(of_split.metrics()) for split, of_split in ranks.items()}}
         for name, (epoch, ranks) in ranked.items()
     }
-    splits = {split: measured[reported][split] for split in HELD_OUT}
+    splits: dict[str, Any] = {split: measured[reported][split] for split in HELD_OUT}
     return {"weights": reported, **splits, "last": measured["last"], "best": measured.get("best")}
 
 

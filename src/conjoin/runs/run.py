@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from conjoin.errors import FormError, RunError, UnknownName, UsageError, unknown
 from conjoin.graph.graph import Graph
 from conjoin.runtime.atomic_files import digest
-from conjoin.training.recipe import RENAMED, Recipe, check_recipe
+from conjoin.training.recipe import Recipe, check_recipe
 
 if TYPE_CHECKING:
     from conjoin.forms.base import Form
@@ -95,9 +95,8 @@ class Run:
         Settings left at their defaults do not count, and a renamed setting counts by its first name: a run keeps its id
         when settings are added or renamed later.
         """
-        earlier = {name: old for old, name in RENAMED.items()}
-        recipe = {earlier.get(name, name): value for name, value in _changed(self.recipe).items()}
-        identity = {**_changed(self), "recipe": recipe, "format": IDENTITY}
+        changed = {f.name: value for f in dataclasses.fields(self) if (value := getattr(self, f.name)) != f.default}
+        identity = {**changed, "recipe": self.recipe.identity(), "format": IDENTITY}
         del identity["data"]
         return digest(identity)[:16]
 
@@ -139,8 +138,3 @@ def _found_by_text(form: Form | str) -> Form:
             "announce its family, under a name of its own, as an entry point of conjoin.forms"
         )
     return found
-
-
-def _changed(settings: Run | Recipe) -> dict[str, Any]:
-    """The fields of a dataclass that differ from their defaults."""
-    return {f.name: value for f in dataclasses.fields(settings) if (value := getattr(settings, f.name)) != f.default}

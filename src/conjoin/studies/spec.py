@@ -188,9 +188,7 @@ class StudyCell:
     @cached_property
     def id(self) -> str:
         """Eight hexadecimal digits of a hash of all settings that determine the numbers; defaults are left out."""
-        plain = asdict(Recipe())
-        changed = {key: value for key, value in asdict(self.recipe).items() if value != plain[key]}
-        identity = [self.graph, self.row.form_text, self.rank, changed, self.seed, self.weights]
+        identity = [self.graph, self.row.form_text, self.rank, self.recipe.identity(), self.seed, self.weights]
         return digest(identity)[:8]
 
     @property

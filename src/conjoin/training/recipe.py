@@ -154,6 +154,16 @@ class Recipe:
                 "Set validate_every too, for example --validate-every 5."
             )
 
+    def identity(self) -> dict[str, Any]:
+        """The settings that ids are computed from: those that differ from their defaults.
+
+        A renamed setting has its first name here, so that ids stay when settings are added or renamed.
+        """
+        first = {name: old for old, name in RENAMED.items()}
+        fields = {field.name: field.default for field in dataclasses.fields(self)}
+        changed = {name: value for name, default in fields.items() if (value := getattr(self, name)) != default}
+        return {first.get(name, name): value for name, value in changed.items()}
+
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Recipe:
         """A recipe from a mapping such as parsed TOML or JSON. UsageError for unknown keys and wrong types."""
