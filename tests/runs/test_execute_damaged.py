@@ -16,7 +16,7 @@ from conjoin.training.loop import Epoch
 
 
 def test_changed_events_of_a_half_done_run_are_refused(tmp_path: Path) -> None:
-    """A digit of a loss is as good as another; only a checksum tells. What follows the checkpoint is made again."""
+    """Only a checksum shows that a digit of a loss changed. Events after the checkpoint are written again."""
     with pytest.raises(PowerCut):
         execute(RUN, GRAPH, tmp_path / "run", conduct=stopping_after(3, checkpoint_epochs=2))
     file = RunFolder(tmp_path / "run").events_file

@@ -1,4 +1,4 @@
-"""Records of runs and graphs: those that are too large, too crowded or nested too deep are refused in little memory."""
+"""Records that are too large, have too many values or are nested too deep are refused in little memory."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def _last_good(kept: RunFolder) -> str:
 
         return f"The last good checkpoint, of epoch {shards_place(shards)[0]}, is {shards}."
     if not kept.checkpoint_file.exists():
-        return "There is no checkpoint, because the first epoch did not end."
+        return "No checkpoint was written, because the first epoch did not end."
     return f"The last good checkpoint, of epoch {saved_place(kept.checkpoint_file)[0]}, is {kept.checkpoint_file}."
 
 
