@@ -174,7 +174,7 @@ def test_runs_share_their_questions(tmp_path: Path) -> None:
         again = Ranks.read(path)
         for column in COLUMNS:
             assert getattr(again, column).tolist() == getattr(made_of[name], column).tolist()
-    with pytest.raises(RunError, match="other questions"):
+    with pytest.raises(RunError, match="questions"):
         made([0] * 4, [0] * 4, [6, 11, 21, 9]).write(tmp_path / "third.parquet", questions=shared)
     assert shared.read_bytes() == asked_once
     assert not (tmp_path / "third.parquet").exists()
@@ -250,15 +250,15 @@ def whole(tmp_path: Path) -> bytes:
 
 
 @pytest.mark.parametrize("keep", [0, 3, 40, -1, -9])
-def test_a_cut_file_is_refused(tmp_path: Path, keep: int) -> None:
+def test_a_truncated_file_is_refused(tmp_path: Path, keep: int) -> None:
     path = tmp_path / "cut.parquet"
     path.write_bytes(whole(tmp_path)[:keep])
-    with pytest.raises(RunError, match="rank the run again"):
+    with pytest.raises(RunError, match=r"(?i)rank the run again"):
         Ranks.read(path)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="rank the run again"):
+    with pytest.raises(RunError, match=r"(?i)rank the run again"):
         Ranks.read(tmp_path / "nowhere.parquet")
 
 
@@ -282,7 +282,7 @@ def table_with(column: str, values: list[object], kind: pa.DataType | None = Non
 )
 def test_other_tables_are_refused(tmp_path: Path, table: pa.Table) -> None:
     pq.write_table(table, tmp_path / "other.parquet")
-    with pytest.raises(RunError, match="rank the run again"):
+    with pytest.raises(RunError, match=r"(?i)rank the run again"):
         Ranks.read(tmp_path / "other.parquet")
 
 
@@ -290,7 +290,7 @@ def test_other_tables_are_refused(tmp_path: Path, table: pa.Table) -> None:
 @pytest.mark.parametrize("values", [[1, None], [1.5, 2.0], [float("nan"), 1.0], ["1", None]])
 def test_counts_that_are_not_whole_numbers_are_refused(tmp_path: Path, values: list[object]) -> None:
     pq.write_table(table_with("better", values), tmp_path / "other.parquet")
-    with pytest.raises(RunError, match="rank the run again"):
+    with pytest.raises(RunError, match=r"(?i)rank the run again"):
         Ranks.read(tmp_path / "other.parquet")
 
 

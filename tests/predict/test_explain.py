@@ -81,7 +81,7 @@ def test_gradients_are_those_of_the_loss(form: str, answer: AnsweredFact) -> Non
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_plain_products_are_what_a_step_on_a_fact_does_to_the_answer(form: str) -> None:
+def test_products_predict_the_effect_of_a_gradient_step(form: str) -> None:
     answer, step = AnsweredFact(0, 1, 1), 1e-6
     model, facts = model_of(form), adjacency(GRAPH).facts
     found = fact_gradients(model, np.concatenate([answer.fact, facts]), answer)
@@ -130,7 +130,7 @@ def refitted(model: Model, facts: Ids, answer: AnsweredFact) -> Model:
     return fitted
 
 
-def test_influence_tells_what_leaving_out_a_fact_does() -> None:
+def test_influence_predicts_the_effect_of_leaving_out_a_fact() -> None:
     """The rows of the answer are fitted anew without each fact: the answer's loss rises most for those named first."""
     agreements = []
     for seed in range(2):
@@ -150,7 +150,7 @@ def test_influence_tells_what_leaving_out_a_fact_does() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_an_explanation_says(form: str) -> None:
+def test_an_explanation_has_supports_and_paths(form: str) -> None:
     predictor = Predictor(model_of(form), GRAPH)
     told = explain(predictor, "Ann", "likes", "Bob", k=20)
     assert (told.head, told.relation, told.tail, told.label) == ("a", "likes", "b", "Ann likes Bob")

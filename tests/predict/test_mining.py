@@ -69,7 +69,7 @@ def ids(graph: Graph, fact: MinedFact) -> tuple[int, int, int]:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("relation", [None, "r0", "r1", "r2"])
 @pytest.mark.parametrize("n", [1, 7, 10_000])
-def test_mining_is_brute_force(monkeypatch: pytest.MonkeyPatch, seed: int, relation: str | None, n: int) -> None:
+def test_mining_equals_brute_force(monkeypatch: pytest.MonkeyPatch, seed: int, relation: str | None, n: int) -> None:
     monkeypatch.setattr("conjoin.predict.mining.BLOCK", 3)
     predictor = predictor_of(graph_of(seed))
     wanted = range(3) if relation is None else [int(relation[1])]
@@ -174,7 +174,7 @@ def test_the_least_probable_are_left_out() -> None:
     assert list(mine(half, n=500)) == plain, "without a curve for all relations none counts"
 
 
-def test_progress_is_told_by_block() -> None:
+def test_progress_counts_blocks() -> None:
     told = []
 
     def track(steps: Any, what: str, total: int | None) -> Iterator[Any]:
@@ -193,7 +193,7 @@ def test_progress_is_told_by_block() -> None:
         ({"relation": "r9"}, UnknownName, "unknown relation"),
     ],
 )
-def test_wrong_wishes(wrong: dict[str, Any], error: type[Exception], words: str) -> None:
+def test_invalid_arguments_are_refused(wrong: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         list(mine(predictor_of(graph_of()), **wrong))
 
@@ -221,7 +221,7 @@ def test_files(tmp_path: Path, ending: str) -> None:
 
 
 def test_files_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"ends in \.csv, \.tsv or \.parquet"):
+    with pytest.raises(UsageError, match=r"\.csv, \.tsv"):
         write_mined(tmp_path / "mined.xlsx", [])
     with pytest.raises(UsageError, match="nowhere"):
         write_mined(tmp_path / "nowhere" / "mined.csv", [])

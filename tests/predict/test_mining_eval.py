@@ -1,4 +1,4 @@
-"""Rehearsals of mining: hidden facts are to be found."""
+"""The check of mining on hidden facts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conjoin.predict.predictor import Predictor
 
 
 @pytest.mark.parametrize("hide", [("valid",), ("test",), ("valid", "test")])
-def test_what_was_hidden_is_right(hide: tuple[Split, ...]) -> None:
+def test_hidden_facts_count_as_right(hide: tuple[Split, ...]) -> None:
     predictor = predictor_of(graph_of())
     graph = predictor.graph
     found = evaluate_mining(predictor, hide, n=10_000)

@@ -72,7 +72,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return execute(RUN, GRAPH, tmp_path_factory.mktemp("undisturbed") / "run")
 
 
-def test_what_a_run_folder_holds(undisturbed: RunFolder) -> None:
+def test_a_run_folder_contains_settings_events_weights_and_ranks(undisturbed: RunFolder) -> None:
     assert {file.name for file in undisturbed.path.iterdir()} == {
         ".lock",
         "run.json",
@@ -123,15 +123,15 @@ def test_a_finished_run_is_returned_not_repeated(undisturbed: RunFolder, monkeyp
     ],
 )
 def test_other_settings_are_refused_with_the_difference(undisturbed: RunFolder, other: Run, words: str) -> None:
-    with pytest.raises(RunError, match=rf"belongs to other settings .*{words}.*: choose another folder"):
+    with pytest.raises(RunError, match=words):
         execute(other, GRAPH, undisturbed.path)
 
 
 def test_another_graph_is_refused(undisturbed: RunFolder) -> None:
     graph = some_graph(test=3, name="other")
-    with pytest.raises(RunError, match="its graph 'some' is not this 'other': their checksums differ"):
+    with pytest.raises(RunError, match=r"'some'.*'other'"):
         execute(Run.of(graph, "5star-conj", rank=4, recipe=RECIPE), graph, undisturbed.path)
-    with pytest.raises(RunError, match="the run is about another graph than other"):
+    with pytest.raises(RunError, match="other"):
         execute(RUN, graph, undisturbed.path)
 
 
@@ -165,7 +165,7 @@ def test_every_optimiser_goes_on_exactly(tmp_path: Path, optimizer: Any, form: s
     assert whole.result["test"] == whole.result["best"]["test"]
 
 
-def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path, undisturbed: RunFolder) -> None:
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path, undisturbed: RunFolder) -> None:
     with pytest.raises(PowerCut):
         execute(RUN, GRAPH, tmp_path, conduct=stopping_after(2, checkpoint_epochs=1))
     (tmp_path / ".checkpoint.safetensors.1.part").write_bytes(b"half")
@@ -226,7 +226,7 @@ def test_a_run_asked_to_stop_does_so_between_steps_and_goes_on_exactly(
     tmp_path: Path, undisturbed: RunFolder, step: int
 ) -> None:
     """The last of these steps is within the validation of the second epoch."""
-    with pytest.raises(Stopped, match=r"(epoch \d|rank valid), step \d+ of \d+; the same call, or command with"):
+    with pytest.raises(Stopped, match=r"(epoch \d|rank valid), step \d+ of \d+"):
         execute(RUN, GRAPH, tmp_path, conduct=ExecutionOptions(stop=asked_at(step)))
     kept, words = load_tensors(RunFolder(tmp_path).checkpoint_file)
     done = min(step, 2 * STEPS_OF_AN_EPOCH)
@@ -235,16 +235,13 @@ def test_a_run_asked_to_stop_does_so_between_steps_and_goes_on_exactly(
     assert outcome(execute(RUN, GRAPH, tmp_path)) == outcome(undisturbed)
 
 
-def test_a_run_stopped_while_it_is_measured_says_that_ranking_begins_again(
-    tmp_path: Path, undisturbed: RunFolder
-) -> None:
+def test_a_run_stopped_while_ranking_keeps_its_epochs(tmp_path: Path, undisturbed: RunFolder) -> None:
     trained: list[int] = []
 
     def stop() -> bool:
         return len(trained) == RECIPE.epochs
 
-    words = r"rank valid, step 1 of \d+; .* command with --resume, has all epochs and ranks from the start"
-    with pytest.raises(Stopped, match=words):
+    with pytest.raises(Stopped, match=r"rank valid, step 1 of \d+.*--resume"):
         execute(
             RUN, GRAPH, tmp_path, conduct=ExecutionOptions(stop=stop, watch=lambda epoch: trained.append(epoch.number))
         )
@@ -292,7 +289,7 @@ def test_divergence_names_the_last_good_checkpoint_and_writes_no_bad_one(
             yield step
 
     monkeypatch.setattr(module, "train", remembered)
-    with pytest.raises(Diverged, match=r"step 1 of epoch 3.*last good checkpoint, of epoch 2, is .*"):
+    with pytest.raises(Diverged, match=r"step 1 of epoch 3.*epoch 2"):
         execute(RUN, GRAPH, tmp_path, conduct=ExecutionOptions(track=spoil, checkpoint_epochs=1))
     assert not RunFolder(tmp_path).finished
     _, words = load_tensors(RunFolder(tmp_path).checkpoint_file)
@@ -311,7 +308,7 @@ def test_checkpoints_by_the_clock(tmp_path: Path) -> None:
 def test_a_half_done_run_is_not_continued_unasked(tmp_path: Path, undisturbed: RunFolder) -> None:
     with pytest.raises(PowerCut):
         execute(RUN, GRAPH, tmp_path, conduct=stopping_after(2, checkpoint_epochs=1))
-    with pytest.raises(RunError, match=r"half-done run: resume=True \(--resume\) continues it, or name another folder"):
+    with pytest.raises(RunError, match="--resume"):
         execute(RUN, GRAPH, tmp_path, resume=False)
     assert outcome(execute(RUN, GRAPH, tmp_path, resume=True)) == outcome(undisturbed)
 
@@ -342,14 +339,14 @@ def test_a_checkpoint_of_another_shape_is_refused(tmp_path: Path) -> None:
         with pytest.raises(PowerCut):
             execute(run, GRAPH, tmp_path / place, conduct=stopping_after(2, checkpoint_epochs=1))
     RunFolder(tmp_path / "b").checkpoint_file.replace(RunFolder(tmp_path / "a").checkpoint_file)
-    with pytest.raises(RunError, match="does not belong to this run"):
+    with pytest.raises(RunError, match=r"checkpoint\.safetensors"):
         execute(RUN, GRAPH, tmp_path / "a")
 
 
 def test_a_result_without_its_settings_is_refused(tmp_path: Path) -> None:
     done = execute(replace(RUN, recipe=Recipe(epochs=1)), GRAPH, tmp_path)
     done.settings_file.unlink()
-    with pytest.raises(RunError, match=r"no run\.json"):
+    with pytest.raises(RunError, match=r"run\.json"):
         execute(RUN, GRAPH, tmp_path)
 
 
@@ -377,7 +374,7 @@ def test_an_empty_split_has_no_metrics(tmp_path: Path, valid: int, test: int) ->
         assert len(done.ranks(split)) == 2 * size
 
 
-def test_no_epochs_is_a_run_too(tmp_path: Path) -> None:
+def test_a_run_can_have_zero_epochs(tmp_path: Path) -> None:
     done = execute(Run.of(GRAPH, "complex", rank=4, recipe=Recipe(epochs=0)), GRAPH, tmp_path)
     assert done.result["seconds_per_epoch"] is None
     assert done.result["epochs"] == 0
@@ -386,7 +383,7 @@ def test_no_epochs_is_a_run_too(tmp_path: Path) -> None:
 
 def test_divergence_says_what_to_try_and_leaves_no_result(tmp_path: Path) -> None:
     run = Run.of(GRAPH, "complex", rank=4, recipe=Recipe(epochs=50, lr=1e30, optimizer="sgd", n3=0.0))
-    with pytest.raises(Diverged, match=r"try a tenth|smaller learning rate") as caught:
+    with pytest.raises(Diverged, match=r"lr|learning rate") as caught:
         execute(run, GRAPH, tmp_path)
     assert isinstance(caught.value, ConjoinError)
     assert not RunFolder(tmp_path).finished

@@ -73,7 +73,7 @@ def test_a_finished_folder_can_be_read(folder: RunFolder) -> None:
     assert stored["command"] == "conjoin train x"
 
 
-def test_a_run_that_goes_on_elsewhere_keeps_where_it_was(tmp_path: Path) -> None:
+def test_a_run_that_continues_elsewhere_keeps_its_earlier_environments(tmp_path: Path) -> None:
     made = RunFolder(tmp_path)
     elsewhere = {**ENVIRONMENT, "torch": "2.99"}
     made.begin(RUN, ENVIRONMENT, None)
@@ -89,12 +89,12 @@ def test_a_run_that_goes_on_elsewhere_keeps_where_it_was(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("forged", [{"earlier": 5}, {"environment": "here"}])
-def test_a_run_that_does_not_tell_where_it_was_begun_is_refused(tmp_path: Path, forged: dict[str, Any]) -> None:
+def test_settings_without_an_environment_are_refused(tmp_path: Path, forged: dict[str, Any]) -> None:
     made = RunFolder(tmp_path)
     made.begin(RUN, ENVIRONMENT, None)
     made.checkpoint_file.write_bytes(b"state")
     write_sealed(made.settings_file, {**read_sealed(made.settings_file), **forged})
-    with pytest.raises(RunError, match="does not tell where its run was begun"):
+    with pytest.raises(RunError, match=r"run\.json"):
         made.begin(RUN, ENVIRONMENT, None)
 
 
@@ -126,19 +126,19 @@ def test_a_truncated_file_is_refused(folder: RunFolder, name: str, share: float)
     file = folder.path / name
     whole = file.read_bytes()
     file.write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(RunError, match=r"is damaged.*run again"):
+    with pytest.raises(RunError, match=name):
         read_everything(folder)
 
 
 def test_a_missing_file_is_named(folder: RunFolder) -> None:
     folder.ranks_file("test").unlink()
-    with pytest.raises(RunError, match=r"ranks-test\.parquet cannot be read: No such file"):
+    with pytest.raises(RunError, match=r"ranks-test\.parquet"):
         folder.ranks("test")
     folder.result_file.unlink()
-    with pytest.raises(RunError, match="is not finished: continue it with"):
+    with pytest.raises(RunError, match="--resume"):
         _ = folder.result
     folder.settings_file.unlink()
-    with pytest.raises(RunError, match=r"is not a run folder: it has no run\.json"):
+    with pytest.raises(RunError, match=r"run\.json"):
         _ = folder.run
 
 
@@ -148,7 +148,7 @@ def test_settings_of_another_version_are_not_called_damaged(folder: RunFolder) -
     told = read_sealed(folder.settings_file)
     told["run"]["recipe"]["momentum"] = 0.9
     write_sealed(folder.settings_file, told)
-    with pytest.raises(RunError, match=r"run\.json cannot be used: a recipe has no setting 'momentum'"):
+    with pytest.raises(RunError, match="momentum"):
         _ = folder.run
 
 
@@ -181,15 +181,15 @@ def test_a_last_line_cut_short_is_left_out(folder: RunFolder) -> None:
 def test_any_other_flaw_in_the_events_is_an_error(folder: RunFolder, lines: list[str]) -> None:
     half = unfinished(folder)
     half.events_file.write_text("".join(line + "\n" for line in lines))
-    with pytest.raises(RunError, match="not one line per epoch"):
+    with pytest.raises(RunError, match=r"events\.jsonl"):
         _ = half.events
 
 
-def test_events_that_will_come_again_are_forgotten(folder: RunFolder) -> None:
+def test_events_after_the_checkpoint_are_dropped(folder: RunFolder) -> None:
     half = unfinished(folder)
     half.keep_events_until(2)
     assert half.events == [event(1), event(2)]
-    with pytest.raises(RunError, match="lacks epochs that the checkpoint has"):
+    with pytest.raises(RunError, match=r"events\.jsonl"):
         half.keep_events_until(3)
 
 
@@ -198,7 +198,7 @@ def test_only_one_process_works_on_a_folder(tmp_path: Path) -> None:
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(RunError, match="another process is working on") as caught:
+        with pytest.raises(RunError, match=str(tmp_path.name)) as caught:
             RunFolder(tmp_path).locked().__enter__()
         assert isinstance(caught.value.__cause__, BlockingIOError)
     finally:
@@ -208,10 +208,10 @@ def test_only_one_process_works_on_a_folder(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(RunError, match=r"cannot be written to .*: choose another folder"):
+        with pytest.raises(RunError, match=tmp_path.name):
             RunFolder(path).locked().__enter__()
 
 
@@ -222,14 +222,12 @@ def test_an_error_before_anything_is_written_leaves_no_folder(tmp_path: Path) ->
 
     (tmp_path / "empty").mkdir()
     for path in (tmp_path / "new" / "deep" / "run", tmp_path / "empty"):
-        with pytest.raises(RunError, match="not these settings"):
+        with pytest.raises(RunError, match="not these"):
             refuse(path)
     assert [file.name for file in tmp_path.rglob("*")] == ["empty"]
 
 
-def test_a_lock_that_was_removed_before_it_was_held_locks_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_file_removed_before_locking_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = filelock.lock_descriptor
 
     def removed_before(descriptor: int, *, blocking: bool) -> bool:
@@ -238,7 +236,7 @@ def test_a_lock_that_was_removed_before_it_was_held_locks_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(file_locks, "lock_descriptor", removed_before)
-        with pytest.raises(RunError, match="another process is working on") as caught:
+        with pytest.raises(RunError, match=str(tmp_path.name)) as caught:
             RunFolder(tmp_path).locked().__enter__()
     assert isinstance(caught.value.__cause__, BlockingIOError), "studies take it for work of another process"
     with RunFolder(tmp_path).locked():
@@ -268,7 +266,7 @@ def test_a_folder_can_be_moved(folder: RunFolder, tmp_path: Path) -> None:
     assert read_everything(RunFolder(tmp_path / "elsewhere"))
 
 
-def test_a_run_folder_is_taken_where_its_path_is(tmp_path: Path) -> None:
+def test_a_run_folder_can_be_used_as_a_path(tmp_path: Path) -> None:
     graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
     folder = execute(Run.of(graph, "complex", rank=4, recipe=Recipe(epochs=1)), graph, tmp_path / "run")
     assert Path(folder) == folder.path

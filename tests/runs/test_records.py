@@ -1,4 +1,4 @@
-"""Records of runs and graphs: those that are too large, too crowded or nested too deep are refused in little memory."""
+"""Records that are too large, have too many values or are nested too deep are refused in little memory."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ NESTED = (b"[" * 500 + b"]" * 500, b'{"a":' * 500 + b"0" + b"}" * 500, b"[" * 10
 def test_a_record_that_is_nested_deep_is_damaged(deep: bytes, tmp_path: Path) -> None:
     for read in (read_json, read_sealed):
         (tmp_path / "a.json").write_bytes(deep)
-        with pytest.raises(RunError, match=r"a\.json is damaged"):
+        with pytest.raises(RunError, match=r"a\.json"):
             read(tmp_path / "a.json")
     (tmp_path / "events.jsonl").write_bytes(b'{"epoch": 1, "x": ' + deep + b"}\n")
     with pytest.raises(RunError, match=r"events\.jsonl"):
         _ = RunFolder(tmp_path).events
     (tmp_path / "graph.json").write_bytes(b'{"format": "conjoin graph", "x": ' + deep + b"}")
-    with pytest.raises(GraphError, match=r"graph\.json is damaged"):
+    with pytest.raises(GraphError, match=r"graph\.json"):
         open_graph(tmp_path)
 
 
@@ -79,5 +79,5 @@ def test_a_small_file_of_very_many_runs_is_refused(tmp_path: Path) -> None:
     datasets = '[datasets.umls]\ngraph = "umls"\n[settings.umls]\nall = { rank = 4, epochs = 1 }\n'
     text = f'name = "many"\nrows = [{rows}]\n{datasets}'
     (tmp_path / "many.toml").write_text(text)
-    with pytest.raises(UsageError, match="110,000 runs"):
+    with pytest.raises(UsageError, match="110,000"):
         read_study(tmp_path / "many.toml")

@@ -71,6 +71,6 @@ def test_from_the_command_line(data: Path, models: Path, tmp_path: Path) -> None
     assert conjoin("rank", run, "--json").json["mrr"] > 0
     assert conjoin("ask", run, "France", "borders", "?", "-k", 2, "--json").json["answers"]
     again = conjoin("import", models / "inverse", data, "--pykeen", PYTHON, "-o", run)
-    assert (again.code, "holds a run" in again.err) == (2, True)
+    assert (again.code, "already contains a run" in again.err) == (2, True)
     other = conjoin("import", models / "inverse", "atlas", "--pykeen", PYTHON, "-o", tmp_path / "other")
     assert (other.code, "training facts have names that the model does not know" in other.err) == (2, True)

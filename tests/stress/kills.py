@@ -102,7 +102,7 @@ def kill_training(place: Path, *, kills: int, signals: int) -> Counts:
         if number == signal.SIGKILL:
             lost, most = lost + done - kept, max(most, done - kept)
         else:
-            assert "goes on from there" in said, said
+            assert "--resume" in said, said
             lost_by_signal += done - kept
         assert not RunFolder(broken).finished, "the run ended before it was killed so often: give it more epochs"
     assert lost_by_signal == 0

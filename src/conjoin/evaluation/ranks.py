@@ -1,4 +1,4 @@
-"""Ranks: two counts per question, from which every metric under every tie policy follows. numpy only."""
+"""Ranks: two counts per query, which give every metric under every tie policy. Does not import torch."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ COUNTED = ["better", "tied"]
 COLUMNS = ("head", "relation", "tail", "direction", "better", "tied", "candidates")
 QUESTIONS = b"questions"
 LEVELS = 3
-"""How many folders are searched for shared questions, the file's own included."""
+"""How many folders are searched for shared questions: the folder of the file and the ones above."""
 DIRECTIONS = ("tail", "head")
-"""What was asked for: (h, r, ?) or (?, r, t)."""
+"""Which end is asked for: the tail in (h, r, ?), the head in (?, r, t)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class Ranks:
         return f"Ranks({len(self):,} questions, MRR {self.mrr():.4f})"
 
     def ranks(self, ties: str = "pessimistic") -> Reals:
-        """1 + better + the tie policy's share of tied."""
+        """1 + better + tied · the factor of the tie policy, (n,)."""
         if ties not in TIES:
             raise unknown("tie policy", ties, TIES, way_out=f"Choose from {', '.join(TIES)}.")
         return 1 + self.better + TIES[ties] * self.tied
@@ -131,7 +131,9 @@ class Ranks:
         if not shared.exists():
             _write_table(asked, shared)
         elif not _read_table(shared).equals(asked):
-            raise RunError(f"{questions} holds other questions: these ranks belong to another graph")
+            raise RunError(
+                f"{questions} contains other questions: these ranks belong to another graph. Use another folder for it."
+            )
         counted = table.select(COUNTED)
         _write_table(counted.replace_schema_metadata({QUESTIONS: f"{shared.name} {questions_checksum(asked)}"}), path)
 
@@ -168,12 +170,12 @@ def _ranks_of(table: Any, path: Path, questions: Callable[[str, str], Mapping[st
         numbers = {c: _whole(table.column(c)) for c in COLUMNS if c != "direction"}
         numbers["direction"] = np.array([DIRECTIONS.index(word) for word in words], dtype=np.int64)
     except (ValueError, KeyError) as error:
-        raise RunError(f"{path} cannot be read as ranks ({error}): rank the run again") from error
+        raise RunError(f"Cannot read {path} as ranks ({error}). Rank the run again.") from error
     return Ranks(**numbers)
 
 
 def _whole(column: Any) -> Ids:
-    """A column of whole numbers, refusing gaps and everything else."""
+    """A column of integers as int64; raises ValueError for other types and missing values."""
     import pyarrow as pa
 
     if column.null_count or not pa.types.is_integer(column.type):
@@ -197,12 +199,12 @@ def _read_table(source: Path | io.BytesIO, name: AnyPath = "") -> Any:
             proper(source)
         return pq.ParquetFile(source).read()
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise RunError(f"{name or source} cannot be read as ranks ({error}): rank the run again") from error
+        raise RunError(f"Cannot read {name or source} as ranks ({error}). Rank the run again.") from error
 
 
 def _shared_questions(path: Path, name: str, expected: str) -> dict[str, Any]:
     if name != Path(name).name:
-        raise RunError(f"{path} names {name!r} for its questions, which is no file's name: rank the run again")
+        raise RunError(f"{path} refers to {name!r} for its questions, which is not a file name. Rank the run again.")
     for folder in list(path.absolute().parents)[:LEVELS]:
         file = folder / name
         if not file.is_file():
@@ -223,15 +225,15 @@ def parse_questions(content: bytes, name: AnyPath) -> tuple[str, dict[str, Any]]
 
 
 def questions_checksum(questions: Any) -> str:
-    """The checksum of what was asked, whichever version of the library wrote it; older files name that of the bytes."""
-    told = hashlib.sha256()
+    """A checksum of the questions' content, whichever version of pyarrow wrote them. Older files use the bytes."""
+    digest = hashlib.sha256()
     try:
         for name in ASKED:
             column = questions.column(name)
-            told.update(",".join(column.to_pylist()).encode() if name == "direction" else _whole(column).tobytes())
+            digest.update(",".join(column.to_pylist()).encode() if name == "direction" else _whole(column).tobytes())
     except (ValueError, KeyError, TypeError):
         return "no questions"
-    return told.hexdigest()
+    return digest.hexdigest()
 
 
 def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.bool_]) -> float:

@@ -1,8 +1,8 @@
 """Estimate the probability that a head has a further, unknown tail under a relation.
 
-The estimate compares entities with the same relation profile: those that take part in the same relations in the same
-roles, apart from the relation itself. Cities have a country, so a city without one probably lacks that fact; a
-currency does not.
+The estimate compares entities with the same relation profile, that is, entities that take part in the same relations
+in the same roles, apart from the relation itself. Cities have a country, so a city without one probably lacks that
+fact; a currency does not.
 """
 
 from __future__ import annotations

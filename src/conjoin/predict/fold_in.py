@@ -184,7 +184,7 @@ def fold_run(
 
 
 def extend(graph: Graph, facts: Sequence[NamedTriple], *, labels: Mapping[str, str] | None = None) -> Graph:
-    """The graph with more training facts. Names that are neither a name nor a label of it become new entities.
+    """The graph with more training facts. Every other name than its names and labels becomes a new entity.
 
     Facts that it already has, in any split, are not repeated. Relations must be known.
     """

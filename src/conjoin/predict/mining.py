@@ -224,7 +224,7 @@ class MiningSearch:
 
 
 def _order(predictor: Predictor, r: int, values: Reals) -> Reals:
-    """Probabilities, or the values themselves where there is no curve."""
+    """Probabilities, or the values themselves without a curve."""
     curve = predictor.calibration.mined_curve(r) if predictor.calibration else None
     return values if curve is None else np.asarray(curve(values), np.float64)
 

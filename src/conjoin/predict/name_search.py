@@ -50,7 +50,7 @@ def plain(text: str) -> str:
 
 
 class NameIndex:
-    """Names and labels of a vocabulary. Among equally good matches those with more facts come first."""
+    """Names and labels of a vocabulary. Among equally good matches, entities with more facts come first."""
 
     def __init__(self, vocabulary: Vocabulary, degrees: Ids) -> None:
         self.vocabulary, self.degrees = vocabulary, degrees

@@ -142,7 +142,7 @@ class Predictor:
 
     @property
     def model(self) -> Model:
-        """The model with its embeddings; an ensemble has none of its own and raises UsageError."""
+        """The model with its embeddings; an ensemble has no embeddings and raises UsageError."""
         return single_model(self.scorer, "Predictor.model")
 
     def ask(

@@ -1,9 +1,9 @@
-"""What a score means: curves from scores to probabilities, per relation and direction. Does not import torch.
+"""Curves from scores to probabilities, per relation and direction, and their file. Does not import torch.
 
-A probability answers: among the candidates of a question that are not known facts, what share of those with this
-score completes a held-out fact? The questions are those of a split, (h, r, ?) and (?, r, t) of every held-out fact;
-the candidates are all entities, or one fact and `ratio` random corruptions of it. Probabilities of another population
-are other numbers: a question whose answers are all known already has none left to find.
+The probability of a score is the fraction of held-out facts among all candidates with that score that are not known
+facts. The questions are (h, r, ?) and (?, r, t) of every held-out fact of a split. The candidates are all entities, or
+one fact and `ratio` random corruptions of it. Probabilities depend on this population: for a question whose answers are
+all known, they are too high.
 
 Curves are stored as numbers in calibration.json and applied with numpy; only fitting them needs scikit-learn.
 """
@@ -28,12 +28,12 @@ from conjoin.runtime.format_version import STAMP, check_format_version
 
 Reals = npt.NDArray[np.floating[Any]]
 FILE = "calibration.json"
-AGAIN = "delete it and calibrate again (conjoin calibrate)"
+AGAIN = "Delete it and calibrate again (conjoin calibrate)."
 DIRECTIONS = ("tail", "head")
 
 
 class Curve(Protocol):
-    """From scores to probabilities, never falling."""
+    """A map from scores to probabilities that never falls."""
 
     def __call__(self, scores: Reals) -> Reals: ...
 
@@ -46,7 +46,7 @@ class Curve(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Isotonic: probabilities at rising scores, straight lines between them, level outside."""
+    """Isotonic regression: probabilities at rising scores, linear between them and constant outside."""
 
     scores: Reals
     probabilities: Reals
@@ -97,7 +97,7 @@ class Sigmoid:
 class Calibration:
     """One curve for all, and own curves by relation number (reciprocals, which ask for heads, behind n_relations).
 
-    `mined` is for facts that nobody asked for, from the logarithm of plausibility (`conjoin.predict.mining`), with own
+    `mined` is for mined facts, from the logarithm of plausibility (`conjoin.predict.mining`), with own
     curves in `mined_own`.
     `about` says how the curves were fitted, `measured` how reliable they are.
     """
@@ -110,7 +110,7 @@ class Calibration:
     mined_own: Mapping[int, Curve] = field(default_factory=dict)
 
     def probabilities(self, relations: Ids, scores: Reals) -> Reals:
-        """Of scores of facts with these relations, both of shape (n,)."""
+        """The probabilities (n,) of facts with these relations (n,) and scores (n,)."""
         found = np.empty(len(scores), dtype=np.float64)
         for r in np.unique(relations).tolist():
             here = relations == r
@@ -118,12 +118,12 @@ class Calibration:
         return found
 
     def mined_curve(self, r: int) -> Curve | None:
-        """Of mined facts of a relation, where the calibration has such curves."""
+        """The curve for mined facts of a relation; None if the calibration has no such curves."""
         return self.mined_own.get(r, self.mined) if self.mined else None
 
 
 def write_calibration(folder: AnyPath, graph: Graph, calibration: Calibration, *, weights: str) -> Path:
-    """Keep a calibration of the run's last or best weights in the run's folder: `conjoin.open` finds it there.
+    """Write a calibration of the run's last or best weights into the run's folder, where `conjoin.open` finds it.
 
     >>> import conjoin
     >>> from conjoin.predict.calibration import calibrate
@@ -159,17 +159,17 @@ def write_calibration(folder: AnyPath, graph: Graph, calibration: Calibration, *
 
 
 def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibration | None:
-    """The calibration of these weights, where the folder has one."""
+    """The calibration of these weights ("last" or "best"); None if the folder has none."""
     path = folder.path / FILE
     if not path.exists():
         return None
     try:
         stored = read_sealed(path, limit=LARGE_RECORD)
     except RunError as error:
-        raise RunError(f"{path} is damaged or cannot be read: {AGAIN}") from error
+        raise RunError(f"{path} is damaged or cannot be read. {AGAIN}") from error
     check_format_version(stored, path)
     if stored.get("run") != folder.run.id:
-        raise RunError(f"{path} belongs to another run: {AGAIN}")
+        raise RunError(f"{path} belongs to another run. {AGAIN}")
     if stored.get("weights") != weights:
         return None
     try:
@@ -185,7 +185,7 @@ def read_calibration(folder: RunFolder, graph: Graph, weights: str) -> Calibrati
         about, measured = dict(stored["about"]), dict(stored["measured"])
         return Calibration(_curve(stored["pooled"]), own, about, measured, mined, mined_own)
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise RunError(f"{path} cannot be used ({error!r}): {AGAIN}") from error
+        raise RunError(f"Cannot use {path} ({error!r}). {AGAIN}") from error
 
 
 def _curve(stored: Mapping[str, Any]) -> Curve:

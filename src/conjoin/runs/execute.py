@@ -1,4 +1,4 @@
-"""Do a run: finished runs are returned, half-done ones continue, others start."""
+"""Execute a run: return it if it is finished, continue it if it is half done, start it otherwise."""
 
 from __future__ import annotations
 
@@ -52,25 +52,25 @@ EVENTS = "events"
 
 
 def unwatched(_: Epoch) -> None:
-    """The default of `watch`: nobody looks."""
+    """The default of `watch`: do nothing."""
 
 
 def warn(sentence: str) -> None:
-    """The default of `note`: a warning of Python's."""
+    """The default of `note`: issue a Python warning."""
     warnings.warn(sentence, stacklevel=2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionOptions:
-    """How a run is carried out. Nothing here changes its numbers.
+    """How to execute a run. No option changes its numbers.
 
-    A checkpoint is written after every epoch, unless writing would take more than a tenth of the time: then as often
-    as a tenth of the time allows. `checkpoint_epochs` or `checkpoint_minutes` above 0 say otherwise: after so many
-    epochs, or whenever so much time has passed. `stop` is asked between steps (by several processes a few times a
-    second); once it says so, a checkpoint is written and the run ends with `Stopped`. `watch` sees every epoch as it
-    ends, `note` gets sentences for the person; `command` is kept in run.json. Without `keep_model` only settings,
-    events, ranks and result stay: enough for every table, nothing to ask. Runs that answer the same questions can keep
-    them once, in the folder `questions`.
+    A checkpoint is written after every epoch, or less often if writing would take more than a tenth of the time.
+    `checkpoint_epochs` and `checkpoint_minutes` above 0 replace this rule by a number of epochs or minutes. `stop` is
+    called between steps (with several processes a few times a second). Once it returns True, a checkpoint is written
+    and the run ends with `Stopped`. `watch` is called with every epoch when it ends, `note` with messages for the user.
+    `command` is stored in run.json. Without `keep_model` the folder gets settings, events, ranks and result, which is
+    enough for tables but not for questions. Runs on one graph can store the questions of their ranks once, in the
+    folder `questions`.
 
     >>> from conjoin.training.recipe import Recipe
     >>> seen = []
@@ -107,13 +107,14 @@ def execute(
     resume: bool = True,
     initial: Mapping[str, Tensor] | None = None,
 ) -> RunFolder:
-    """Bring the run to its end in `folder` and return it. A run with an origin starts from the `initial` weights.
+    """Execute the run in `folder` and return the folder. A run with an origin starts from the `initial` weights.
 
-    A finished run is not repeated. A half-done one goes on from its checkpoint; without `resume` it is refused.
-    `conduct` says on which device, how often checkpoints are written and who watches: no part of the run's identity.
-    Where several processes share the run, all of them call this and the first one writes the folder. `initial` holds
-    `entities.weight` (n_entities, 2·rank) and `relations` (2·n_relations, reals), as `Model.state_dict` does. What is
-    returned has the `path`, the `result` of a finished run, its `events`, an entry for each epoch, and `ranks("test")`.
+    A finished run is not repeated. A half-done run continues from its checkpoint; without `resume` it is refused.
+    `conduct` sets the device, when checkpoints are written and callbacks; none of it is part of the run's id.
+    If several processes share the run, all of them call this and the first one writes the folder. `initial` is a
+    `Model.state_dict`: `entities.weight` (n_entities, entity width), `relations` (rows, relation width) and the state
+    of shared parameters. The folder has the `path`, the `result` of the finished run, its `events`, one for each epoch,
+    and `ranks("test")`.
 
     >>> from conjoin.training.recipe import Recipe
     >>> graph = Graph.from_triples([("a", "r", "b"), ("b", "r", "c")], [("a", "r", "c")], [("c", "r", "a")])
@@ -124,7 +125,9 @@ def execute(
     """
     kept = RunFolder(Path(folder))
     if run.checksum != graph.checksum:
-        raise RunError(f"the run is about another graph than {graph.name}: their checksums differ")
+        raise RunError(
+            f"The run belongs to another graph than {graph.name}: the checksums differ. Use Run.of(graph, …)."
+        )
     mesh = current()
     if mesh.agreed(_is_done(run, kept)):
         if mesh.is_first:
@@ -135,15 +138,18 @@ def execute(
             return kept
         if kept.half_done and not resume:
             raise RunError(
-                f"{kept.path} holds a half-done run: resume=True (--resume) continues it, or name another folder"
+                f"{kept.path} contains a half-done run. Continue it with resume=True (--resume), or use another folder."
             )
         if bool(run.origin) != (initial is not None):
-            raise RunError("initial weights belong to a run with an origin, and such a run needs them")
+            raise RunError(
+                f"origin is {run.origin!r} and initial weights are {'missing' if initial is None else 'given'}. "
+                "Pass both or neither."
+            )
         conduct = replace(conduct, track=_stoppable(conduct))
-        with _told(kept, "goes on from there"):
+        with _explained(kept, "continues there"):
             training = _begin(run, graph, kept, conduct, initial)
             _epochs(training, kept, conduct)
-        with _told(kept, "has all epochs and ranks from the start"):
+        with _explained(kept, "keeps all epochs and starts ranking again"):
             measured = _measure(training, run, kept, conduct)
             peak = int(mesh.most(peak_bytes(training.model.device)))
             if mesh.is_first:
@@ -153,25 +159,29 @@ def execute(
 
 
 @contextmanager
-def _told(kept: RunFolder, resumed: str) -> Iterator[None]:
-    """Say what an end before the end means for the run, and what it does when it is resumed."""
+def _explained(kept: RunFolder, resumed: str) -> Iterator[None]:
+    """Add to an error what is left of the run and how to continue it; `resumed` says what --resume does."""
     try:
         yield
     except Diverged as error:
         raise Diverged(f"{error} {_last_good(kept)}") from error
     except Stopped as stopped:
-        raise Stopped(f"{kept.path}: {stopped}; the same call, or command with --resume, {resumed}") from stopped
+        raise Stopped(
+            f"{kept.path}: {stopped}. Repeat the call, or the command with --resume; it {resumed}."
+        ) from stopped
     except OSError as error:
         if not kept.path.is_dir():
-            raise StorageError(f"{kept.path} is gone, and the run in it: the same command begins it again") from error
+            raise StorageError(
+                f"The folder {kept.path} was removed during the run. Repeat the command to start again."
+            ) from error
         raise StorageError(
-            f"{kept.path} cannot be written to ({error.strerror or error}). What it held before is intact: "
-            "once it can be written to, the same call, or command with --resume, goes on"
+            f"Cannot write to {kept.path} ({error.strerror or error}). Its earlier files are intact. "
+            "Repeat the call, or the command with --resume, when the folder can be written to."
         ) from error
 
 
 def _stoppable(conduct: ExecutionOptions) -> Track:
-    """Work that `conduct.stop` ends between two steps; several processes end at the same one."""
+    """Progress that `conduct.stop` can end between two steps; several processes end at the same step."""
     mesh = current()
     if mesh.count == 1:
         return stoppable(conduct.track, conduct.stop)
@@ -183,26 +193,26 @@ def _stoppable(conduct: ExecutionOptions) -> Track:
 
 
 def _last_good(kept: RunFolder) -> str:
-    """Which checkpoint a diverged run leaves."""
+    """A sentence about the checkpoint that a diverged run leaves."""
     shards = _newest_shards(kept)
     if shards is not None:
         from conjoin.training.checkpoint_distributed import shards_place
 
         return f"The last good checkpoint, of epoch {shards_place(shards)[0]}, is {shards}."
     if not kept.checkpoint_file.exists():
-        return "There is no checkpoint: no epoch had ended well."
+        return "No checkpoint was written, because the first epoch did not end."
     return f"The last good checkpoint, of epoch {saved_place(kept.checkpoint_file)[0]}, is {kept.checkpoint_file}."
 
 
 def _is_done(run: Run, kept: RunFolder) -> bool:
-    """Has this very run been finished there? Nothing is written to find out, not even a lock."""
+    """Whether this run is finished in the folder; writes nothing, not even a lock. Raises RunError for another run."""
     if not kept.exists and not kept.finished:
         return False
     if kept.run.id != run.id:
-        way = f"; to go on from it with this graph: its weights as initial (--from {kept.path})"
-        go_on = "" if kept.run.checksum == run.checksum else way
+        warm_start = f" To train its weights further on this graph, use them as initial weights (--from {kept.path})."
         raise RunError(
-            f"{kept.path} belongs to other settings ({_difference(kept.run, run)}): choose another folder{go_on}"
+            f"{kept.path} contains a run with other settings ({_difference(kept.run, run)}). Choose another folder."
+            f"{'' if kept.run.checksum == run.checksum else warm_start}"
         )
     return kept.finished
 
@@ -241,7 +251,7 @@ def _begin(
 
 
 def _go_on(training: Training, kept: RunFolder) -> Mapping[str, Any]:
-    """Load the later of the checkpoints that a plain process and several ones may have left; what is said there."""
+    """Load the later one of the checkpoints of one process and of several processes; return its metadata."""
     shards, file = _newest_shards(kept), kept.checkpoint_file
     if shards is not None:
         from conjoin.training.checkpoint_distributed import load_shards, shards_place
@@ -273,7 +283,7 @@ def _save(training: Training, kept: RunFolder) -> None:
 
 
 class _Checkpoints:
-    """When the next one is due, and the writing of it."""
+    """Decides when the next checkpoint is due, and writes it."""
 
     def __init__(self, training: Training, kept: RunFolder, conduct: ExecutionOptions) -> None:
         self.training, self.kept, self.conduct = training, kept, conduct
@@ -290,13 +300,13 @@ class _Checkpoints:
             self.write()
 
     def write(self) -> None:
-        """Only weights that can be used: a checkpoint never takes the place of a better one."""
+        """Write a checkpoint; raises Diverged if a weight is not finite, and keeps the earlier checkpoint."""
         broken = not all(_finite(tensor) for tensor in self.training.model.state_dict().values())
         if current().most(broken):
             recipe, number = self.training.recipe, self.training.progress.epoch
             raise Diverged(
-                f"a weight is not finite after epoch {number}: the model has diverged. "
-                f"Likely cause: lr = {recipe.lr} is too large for this data; try a tenth of it, or a larger n3."
+                f"A weight is not finite after epoch {number}: the training has diverged. "
+                f"Probably lr = {recipe.lr} is too large for this data. Try a tenth of it, or a larger n3."
             )
         start = time.monotonic()
         _save(self.training, self.kept)
@@ -305,7 +315,7 @@ class _Checkpoints:
 
 
 def _finite(tensor: Tensor) -> bool:
-    """Whether all numbers are; the extremes tell, and need no second table."""
+    """Whether all numbers are finite. Minimum and maximum show it without a second table."""
     return not tensor.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(tensor))).all())
 
 
@@ -324,7 +334,7 @@ def _epochs(training: Training, kept: RunFolder, conduct: ExecutionOptions) -> N
 
 
 def event(epoch: Epoch) -> dict[str, Any]:
-    """One line of events.jsonl; the single terms only where `loss` and `penalty` do not say it all."""
+    """One line of events.jsonl. It lists single terms only if the recipe has terms beside `loss` and `penalty`."""
     line: dict[str, Any] = {"epoch": epoch.number, "loss": epoch.loss, "penalty": epoch.penalty}
     line["seconds"] = epoch.seconds
     if epoch.terms.keys() - SUMMED_UP:
@@ -366,8 +376,8 @@ def _costs(training: Training, kept: RunFolder, peak: int) -> dict[str, Any]:
 def _difference(old: Run, new: Run) -> str:
     before, after = ({**run.to_json(), **run.to_json()["recipe"]} for run in (old, new))
     changed = [key for key in after if key not in ("recipe", "data", "checksum") and before[key] != after[key]]
-    told = [(key, *("nothing" if run[key] == "" else run[key] for run in (before, after))) for key in changed]
-    words = [f"{key} is {there} there and {now} now" for key, there, now in told]
+    values = [(key, *("nothing" if run[key] == "" else run[key] for run in (before, after))) for key in changed]
+    differences = [f"{key} is {there} there and {now} now" for key, there, now in values]
     if old.checksum != new.checksum:
-        words.insert(0, f"its graph {old.data!r} is not this {new.data!r}: their checksums differ")
-    return "; ".join(words)
+        differences.insert(0, f"the checksum of its graph {old.data!r} differs from that of {new.data!r}")
+    return "; ".join(differences)

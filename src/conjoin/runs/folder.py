@@ -1,4 +1,4 @@
-"""A run folder: the truth about a run. Measuring writes it, reporting reads it. Does not import torch.
+"""The folder of a run: training and ranking write it, reports read it. Does not import torch.
 
 run.json            everything that determines the numbers, the data's checksum, versions (also earlier ones)
 events.jsonl        one line per epoch: loss, penalty, seconds, validation
@@ -6,7 +6,7 @@ checkpoint.safetensors   while the run is under way; checkpoint/ where several p
 model.safetensors   last weights;  best.safetensors  best on valid, where validated
 graph/              vocabularies and triples, so that the folder needs no other file
 ranks-test.parquet  per question: head, relation, tail, direction, better, tied, candidates
-result.json         written last and atomically: the run is done
+result.json         written last and atomically; a run with this file is finished
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from conjoin.runtime.format_version import STAMP, check_format_version
 
 COSTS = ("epochs", "parameters", "relation_parameters", "relation_bytes", "peak_bytes")
 MEANS = ("threads", "processes", "replicas", "torch", "device", "name", "path")
-"""What decides about the last bits of a sum, as run.json tells it."""
+"""Parts of the environment in run.json that can change the last bits of a sum."""
 SECONDS = ("seconds_per_epoch", "seconds_last_epoch", "seconds_total")
 
 
 class _Result(dict[str, Any]):
-    """What was measured; asking for a part that is not there says so."""
+    """The content of result.json; a missing key raises RunError."""
 
     def __missing__(self, part: str) -> Any:
-        raise RunError(f"the result of this run lacks {part!r}: delete its folder and run again")
+        raise RunError(f"The result of this run lacks {part!r}. Delete its folder and run again.")
 
 
 def _is_result(found: dict[str, Any]) -> bool:
-    """Is every part that is there of the right kind? A good checksum does not say so: anyone can write one."""
+    """Whether all parts have the right types. A valid checksum does not ensure this: anyone can write one."""
     versions = [found, *(found[name] for name in ("last", "best") if found.get(name) is not None)]
     if not all(isinstance(version, dict) for version in versions):
         return False
@@ -70,7 +70,7 @@ def _is_result(found: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths and contents of one run; it stands for its path wherever one is asked for."""
+    """Paths and contents of one run. It can be used wherever a path is expected."""
 
     path: Path
 
@@ -95,7 +95,7 @@ class RunFolder:
 
     @property
     def half_done(self) -> bool:
-        """Is there a checkpoint to go on from?"""
+        """Whether there is a checkpoint to continue from."""
         return self.checkpoint_file.exists() or self.shards_folder.is_dir()
 
     @property
@@ -118,7 +118,7 @@ class RunFolder:
         return self.path / f"ranks-{split}.parquet"
 
     def holds(self, name: str) -> bool:
-        """Is there a file of this name? Studies' archives answer for runs that no folder holds any more."""
+        """Whether there is a file of this name. The archive of a study overrides this for runs without a folder."""
         return (self.path / name).exists()
 
     def content(self, name: str, limit: int) -> bytes:
@@ -126,7 +126,7 @@ class RunFolder:
         return read_limited(self.path / name, limit)
 
     def holds_ranks(self, split: str) -> bool:
-        """Were the ranks of a split's questions kept?"""
+        """Whether there are ranks of a split."""
         return self.holds(self.ranks_file(split).name)
 
     def checksum(self, name: str) -> str:
@@ -159,18 +159,18 @@ class RunFolder:
         try:
             return self.content(file.name, limit)
         except OSError as error:
-            raise RunError(f"{file} cannot be read: {error.strerror or error}") from error
+            raise RunError(f"Cannot read {file}: {error.strerror or error}.") from error
 
     @property
     def run(self) -> Run:
         """The settings that this folder belongs to."""
         if not self.exists:
-            raise RunError(f"{self.path} is not a run folder: it has no run.json")
+            raise RunError(f"{self.path} is not a run folder: run.json is missing. Check the path.")
         settings = self.settings
         try:
             return Run.from_json(settings.get("run", {}))
         except UsageError as error:
-            raise RunError(f"{self.settings_file} cannot be used: {error}") from error
+            raise RunError(f"Cannot use {self.settings_file}: {error}") from error
 
     @property
     def result(self) -> dict[str, Any]:
@@ -179,18 +179,19 @@ class RunFolder:
             raise self.unfinished()
         found = self._sealed(self.result_file)
         if not _is_result(found):
-            raise RunError(f"{self.result_file} does not hold what a run measures: delete the folder and run again")
+            raise RunError(f"{self.result_file} is not the result of a run. Delete the folder and run again.")
         return _Result(found)
 
     def unfinished(self) -> RunError:
-        """The error for a run that is asked before its end."""
+        """The error for reading results of an unfinished run."""
         return RunError(
-            f"{self.path} is not finished: continue it with conjoin.execute (conjoin train … -o {self.path} --resume)"
+            f"The run in {self.path} is not finished. Continue it with conjoin.execute "
+            f"(conjoin train … -o {self.path} --resume)."
         )
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """One entry per epoch. A last line cut short by a crash is left out; any other flaw is an error."""
+        """One entry per epoch. An incomplete last line is left out; any other damage raises RunError."""
         if self.holds(self.events_file.name) and self.finished:
             self.verify(self.events_file)
         lines = self._event_lines()
@@ -200,7 +201,9 @@ class RunFolder:
         except (ValueError, TypeError, KeyError):
             in_order = False
         if not in_order:
-            raise RunError(f"{self.events_file} is damaged: it is not one line per epoch; delete the folder, run again")
+            raise RunError(
+                f"{self.events_file} is damaged: it must have one line per epoch. Delete the folder and run again."
+            )
         return events
 
     def _event_lines(self) -> list[bytes]:
@@ -210,45 +213,45 @@ class RunFolder:
             if content.count(b"\n") > file_limits.EVENTS or content.count(b",") > file_limits.VALUES:
                 raise RunError(
                     f"{self.events_file} is damaged: it has more than {file_limits.EVENTS:,} lines or "
-                    f"{file_limits.VALUES:,} values; delete the folder, run again"
+                    f"{file_limits.VALUES:,} values. Delete the folder and run again."
                 )
             return content.split(b"\n")[:-1]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise RunError(f"{self.events_file} cannot be read: {error.strerror or error}") from error
+            raise RunError(f"Cannot read {self.events_file}: {error.strerror or error}.") from error
 
     def verify(self, file: Path) -> None:
-        """Refuse a file whose bytes are not those that were measured."""
+        """Raise RunError unless the file has the checksum that the result records."""
         expected = self.result["files"].get(file.name)
         try:
             found = self.checksum(file.name)
         except OSError as error:
-            raise RunError(f"{file} cannot be read: {error.strerror or error}") from error
+            raise RunError(f"Cannot read {file}: {error.strerror or error}.") from error
         if found != expected:
             raise RunError(
-                f"{file} is damaged: its checksum is not the one in {self.result_file.name}; "
-                "delete the folder and run again"
+                f"{file} is damaged: its checksum differs from the one in {self.result_file.name}. "
+                "Delete the folder and run again."
             )
 
     def ranks(self, split: str = "test") -> Ranks:
-        """Per-question standings that were kept."""
+        """The ranks of a split, one entry per query."""
         self.verify(self.ranks_file(split))
         return Ranks.read(self.ranks_file(split))
 
     def begin(self, run: Run, environment: dict[str, Any], command: str | None) -> None:
-        """Claim the folder for a run. One that goes on elsewhere keeps what it was on before, too, each once."""
-        told = {**STAMP, "id": run.id, "run": run.to_json(), "environment": environment, "command": command}
-        before = self.settings if self.half_done and self.exists else told
+        """Write run.json. A run that continues in another environment keeps the earlier environments, each once."""
+        record = {**STAMP, "id": run.id, "run": run.to_json(), "environment": environment, "command": command}
+        before = self.settings if self.half_done and self.exists else record
         places: Any = before.get("earlier", [])
         if not isinstance(places, list) or not isinstance(last := before.get("environment"), dict):
-            raise RunError(f"{self.settings_file} does not tell where its run was begun: delete the folder, run again")
+            raise RunError(f"{self.settings_file} lacks the environment of its run. Delete the folder and run again.")
         others = [each for each in (*places, last) if each != environment]
         earlier = [each for place, each in enumerate(others) if each not in others[:place]]
-        write_sealed(self.settings_file, {**told, "earlier": earlier} if earlier else told)
+        write_sealed(self.settings_file, {**record, "earlier": earlier} if earlier else record)
 
     def other_means(self, environment: Mapping[str, Any]) -> str:
-        """A sentence about a half-done run that goes on by other means than it was begun with; empty for all others."""
+        """A warning if a half-done run continues in another environment than it started in; empty otherwise."""
         if not (self.half_done and self.exists):
             return ""
         before = self.settings.get("environment")
@@ -257,12 +260,12 @@ class RunFolder:
         pairs = [(name, before.get(name, 1), environment.get(name, 1)) for name in MEANS]
         changed = "; ".join(f"{name} was {old} and is {new}" for name, old, new in pairs if old != new)
         return changed and (
-            f"{self.path} goes on by other means than it was begun with ({changed}). "
-            "Its bits may differ from those of a run that was not interrupted."
+            f"The run in {self.path} continues in another environment than it started in ({changed}). "
+            "The last bits of its numbers may differ from an uninterrupted run."
         )
 
     def append(self, event: dict[str, Any]) -> None:
-        """Add one epoch's event, on the disk before any checkpoint that counts on it."""
+        """Append the event of an epoch and sync it to the disk, before a checkpoint refers to it."""
         left = (json.dumps(event, sort_keys=True, allow_nan=False) + "\n").encode()
         with self.events_file.open("ab", buffering=0) as stream:  # a buffer would be written again after an error
             start = stream.seek(0, os.SEEK_END)
@@ -276,36 +279,36 @@ class RunFolder:
                 raise
 
     def keep_events_until(self, epoch: int, *, expected: str | None = None) -> None:
-        """Forget the events of epochs that will be run again; refuse others than those of the `expected` checksum."""
+        """Drop the events after `epoch`; raise RunError unless the others have the `expected` checksum."""
         lines = self._event_lines()
         kept = b"".join(line + b"\n" for line in lines[:epoch])
         if len(lines) < epoch or (expected is not None and hashlib.sha256(kept).hexdigest() != expected):
             raise RunError(
-                f"{self.events_file} is damaged: it lacks epochs that the checkpoint has, or they were changed; "
-                "delete the folder, run again"
+                f"{self.events_file} is damaged: it does not match the checkpoint of epoch {epoch}. "
+                "Delete the folder and run again."
             )
         with replacing(self.events_file) as aside:
             aside.write_bytes(kept)
         _ = self.events
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Write the result with the checksums of the files it rests on, then drop the checkpoint."""
+        """Write the result with the checksums of the run's files, then remove the checkpoint."""
         kept = [*self.path.glob("*.safetensors"), *self.path.glob("ranks-*.parquet"), self.events_file]
         checksums = {path.name: sha256_of(path) for path in kept if path != self.checkpoint_file and path.exists()}
         write_sealed(self.result_file, {**result, **STAMP, "files": checksums})
         self.drop_checkpoints_if_finished()
 
     def clear(self) -> None:
-        """Remove the checkpoints of a finished run, which a kill right after result.json leaves behind.
+        """Remove the checkpoints of a finished run that was killed right after it wrote result.json.
 
-        Does nothing where there are none, where the folder cannot be written to and where another process works on it.
+        Does nothing if there are none, if the folder cannot be written to, or if another process works on it.
         """
         if self.finished and self.half_done:
             with suppress(RunError), self.locked():
                 pass
 
     def drop_checkpoints_if_finished(self) -> None:
-        """Remove the checkpoints once a valid result.json is there. The caller holds the lock."""
+        """Remove the checkpoints if there is a valid result.json. The caller holds the lock."""
         if not (self.finished and self.half_done):
             return
         with suppress(RunError, OSError):
@@ -314,7 +317,7 @@ class RunFolder:
             shutil.rmtree(self.shards_folder, ignore_errors=True)
 
     def tidy(self) -> None:
-        """Remove what a killed process left half-written."""
+        """Remove unfinished files of a killed process."""
         for leftover in self.path.glob(".*.part"):
             leftover.unlink()
         for leftover in self.path.glob(f".{self.graph_folder.name}.*"):
@@ -322,18 +325,18 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one process works on a folder; the lock dies with its process. An error leaves no lock alone."""
+        """Lock the folder for this process. It ends with the process; an error removes the lock of a new folder."""
         with ExitStack() as held:
             try:
                 held.enter_context(making(self.path))
                 held.enter_context(taken(self.lock_file))
             except BlockingIOError as error:
                 raise RunError(
-                    f"another process is working on {self.path}: wait for it, or choose another folder"
+                    f"Another process is working on {self.path}. Wait until it ends, or choose another folder."
                 ) from error
             except OSError as error:
                 raise RunError(
-                    f"{self.path} cannot be written to ({error.strerror or error}): choose another folder"
+                    f"Cannot write to {self.path} ({error.strerror or error}). Choose another folder."
                 ) from error
             self.drop_checkpoints_if_finished()
             try:

@@ -1,4 +1,4 @@
-"""ComplEx models that were trained elsewhere, with the user's graph: they rank, answer and are kept as runs of ours."""
+"""Import ComplEx models that were trained elsewhere, such as with PyKEEN, as runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ComplExWeights:
     """The numbers of a ComplEx model with score(h, r, t) = Re Σ h_j r_j conj(t_j).
 
     `entities` has shape (n, k), complex, row i for entity_names[i]; so have `relations` and `reciprocals`, which
-    answer (?, r, t) as (t, r, ?). A model without reciprocal relations has none: conj(r) says the same.
+    answer (?, r, t) as (t, r, ?). It is None for a model without reciprocal relations, whose reciprocals are conj(r).
 
     >>> ComplExWeights(["a", "b"], np.ones((2, 4), complex), ["likes"], np.ones((1, 4), complex)).reciprocals is None
     True
@@ -51,10 +51,10 @@ class ComplExWeights:
         for kind, names, rows in tables:
             if rows.shape != (len(names), width):
                 raise UsageError(
-                    f"{len(names)} {kind} names need rows of shape {(len(names), width)}, not {rows.shape}"
+                    f"{len(names)} {kind} names need rows of shape {(len(names), width)}, got {rows.shape}."
                 )
             if len(set(names)) != len(names):
-                raise UsageError(f"an {kind} name occurs twice: names say which row is whose")
+                raise UsageError(f"The {kind} names must be unique, but {len(names) - len(set(names))} are repeated.")
         if self.reciprocals is not None and self.reciprocals.shape != self.relations.shape:
             raise UsageError(
                 f"reciprocals have the shape {self.reciprocals.shape}, but relations have {self.relations.shape}. "
@@ -63,10 +63,10 @@ class ComplExWeights:
 
 
 def from_complex_weights(weights: ComplExWeights, graph: Graph) -> tuple[Model, Graph]:
-    """A model with foreign weights and the graph that it knows: `rank(model, known, "test")` ranks it.
+    """A model with the given weights and the part of the graph that it knows; `rank(model, known, "test")` ranks it.
 
-    The graph is what the model knows of `graph`: valid and test facts with other names are left out and counted in the
-    notes, as PyKEEN leaves them out. Training facts with other names are an error, for then it is another graph.
+    Valid and test facts with names that the model lacks are left out, as in PyKEEN, and counted in the notes. A
+    training fact with such a name raises GraphError, for then the model belongs to another graph.
 
     >>> graph = Graph.from_triples([("a", "likes", "b")])
     >>> weights = ComplExWeights(["a", "b"], np.ones((2, 4), complex), ["likes"], np.ones((1, 4), complex))
@@ -89,7 +89,7 @@ def from_complex_weights(weights: ComplExWeights, graph: Graph) -> tuple[Model, 
 
 
 def known_part(graph: Graph, weights: ComplExWeights) -> Graph:
-    """The facts whose names the model knows; it must know those of train, and nothing beyond the graph."""
+    """The facts whose names the model has. Raises GraphError unless it has all names of train and no others."""
     entities, keep_entity = _common(graph.entities, weights.entity_names)
     relations, keep_relation = _common(graph.relations, weights.relation_names)
     parts: dict[Split, Ids] = {}
@@ -104,10 +104,10 @@ def known_part(graph: Graph, weights: ComplExWeights) -> Graph:
         lost = len(known) - int(known.sum())
         if lost and split == "train":
             raise GraphError(
-                f"{lost:,} training facts have names that the model does not know: give the graph of the model"
+                f"{lost:,} training facts have names that the model lacks. Use the graph that it was trained on."
             )
         if lost:
-            notes.append(f"{lost:,} {split} facts left out: the model does not know their names")
+            notes.append(f"{lost:,} {split} facts left out: the model lacks their names")
     train, valid, test = (parts[split] for split in SPLITS)
     return Graph(
         entities, relations, train, valid, test, name=graph.name, notes=tuple(notes), bad_lines=graph.bad_lines
@@ -115,19 +115,22 @@ def known_part(graph: Graph, weights: ComplExWeights) -> Graph:
 
 
 def planar(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Complex rows as this package stores them: real parts, then imaginary parts, of an even number of coordinates."""
+    """Complex rows (n, k) as real rows: all real parts, then all imaginary parts; an odd k is padded with 0."""
     odd = rows.shape[1] % 2
     wide = np.pad(rows, ((0, 0), (0, odd)))
     return np.concatenate([wide.real, wide.imag], axis=1)
 
 
 def _common(vocabulary: Vocabulary, names: Sequence[str]) -> tuple[Vocabulary, Ids]:
-    """The names that the model has too, and the new id of each old one, -1 for those that go."""
+    """The names that the model has, and for each old id the new id, -1 for a name that it lacks."""
     known = set(names)
     extra = known - set(vocabulary.names)
     if extra:
         shown = ", ".join(sorted(extra)[:3])
-        raise GraphError(f"the model has {len(extra):,} {vocabulary.kind} names that the graph lacks, such as {shown}")
+        raise GraphError(
+            f"The graph lacks {len(extra):,} {vocabulary.kind} names of the model, such as {shown}. "
+            "Use the graph that the model was trained on."
+        )
     stays = np.fromiter((name in known for name in vocabulary.names), dtype=bool, count=len(vocabulary))
     kept: list[int] = np.flatnonzero(stays).tolist()
     labels = tuple(vocabulary.labels[i] for i in kept) if len(vocabulary.labels) else ()
@@ -141,7 +144,7 @@ def _in_order(names: Sequence[str], vocabulary: Vocabulary, rows: npt.NDArray[An
 
 
 def import_pykeen(source: AnyPath, graph: Graph, out: AnyPath, *, python: AnyPath, track: Track = silent) -> RunFolder:
-    """Keep PyKEEN's ComplEx of the folder `source` as a run, ranked here. `python` is an interpreter with PyKEEN."""
+    """Rank a ComplEx model of PyKEEN in the folder `source` and save it as a run. `python` has PyKEEN installed."""
     kept = RunFolder(Path(out))
     refuse_taken(kept)
     weights, about = read_pykeen(Path(source), python=Path(python))
@@ -155,7 +158,7 @@ def read_pykeen(source: Path, *, python: Path) -> tuple[ComplExWeights, dict[str
     """The weights in a folder of `PipelineResult.save_to_directory`; PyKEEN's own interpreter unpickles them."""
     for name in ("trained_model.pkl", "training_triples"):
         if not (source / name).exists():
-            raise UsageError(f"{source} has no {name}: name a folder that PipelineResult.save_to_directory wrote")
+            raise UsageError(f"{source} has no {name}. Choose a folder that PipelineResult.save_to_directory wrote.")
     for file in (
         source / "trained_model.pkl",
         source / "results.json",
@@ -166,16 +169,18 @@ def read_pykeen(source: Path, *, python: Path) -> tuple[ComplExWeights, dict[str
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
+            raise UsageError(f"Cannot read {file}: {error.strerror or error}.") from error
     with tempfile.TemporaryDirectory() as scratch:
         words = [str(python), "-I", pykeen_worker.__file__, str(source.absolute()), scratch]
         try:
             done = subprocess.run(words, capture_output=True, text=True, check=False)
         except OSError as error:
-            raise UsageError(f"{python} does not start ({error.strerror or error}): make one by {HOW}") from error
+            raise UsageError(
+                f"Cannot start {python} ({error.strerror or error}). Install PyKEEN with: {HOW}"
+            ) from error
         if done.returncode:
             said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-            raise UsageError(f"PyKEEN's interpreter {python} failed: {said[-1]}. It needs PyKEEN: {HOW}")
+            raise UsageError(f"The interpreter {python} failed: {said[-1]}. Install PyKEEN with: {HOW}")
         about: dict[str, Any] = json.loads((Path(scratch) / "about.json").read_text(encoding="utf-8"))
         with np.load(Path(scratch) / "weights.npz", allow_pickle=False) as stored:
             entities, rows = stored["entities"], stored["relations"]

@@ -48,8 +48,14 @@ def metrics_by_weights(ranked: Mapping[str, tuple[int, HeldOutRanks]], *, report
         name: {"epoch": epoch, **{split: finite(of_split.metrics()) for split, of_split in ranks.items()}}
         for name, (epoch, ranks) in ranked.items()
     }
-    splits: dict[str, Any] = {split: measured[reported][split] for split in HELD_OUT}
-    return {"weights": reported, **splits, "last": measured["last"], "best": measured.get("best")}
+    chosen = measured[reported]
+    return {
+        "weights": reported,
+        "valid": chosen["valid"],
+        "test": chosen["test"],
+        "last": measured["last"],
+        "best": measured.get("best"),
+    }
 
 
 def parameter_counts(model: Model) -> dict[str, int]:

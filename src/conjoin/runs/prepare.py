@@ -20,22 +20,25 @@ def held_apart(
 
     trained = {split: contained_in(graph.triples(split), graph.train) for split in HELD_OUT if given}
     if count := sum(int(marks.sum()) for marks in trained.values()):
-        say(f"{graph.name}: {count:,} valid and test facts are also in train, so results on them flatter")
+        say(
+            f"{graph.name}: {count:,} valid and test facts are also in train, "
+            "so metrics on them are too optimistic. Remove them from train, or from valid and test."
+        )
     if before is None:
         return graph
     if given:
         marks = seen_in_training(graph, before)
         if count := sum(int((marks[split] & ~trained[split]).sum()) for split in HELD_OUT):
             say(
-                f"{graph.name}: {run} was trained on {count:,} valid and test facts, so results on them flatter: "
-                "put them into train, and new facts alone into valid and test"
+                f"{graph.name}: {run} was trained on {count:,} valid and test facts, so metrics on them are too "
+                "optimistic. Move them to train, and put only new facts into valid and test."
             )
         return graph
     apart = move_leaks_to_train(graph, before)
     if moved := len(graph.valid) + len(graph.test) - len(apart.valid) - len(apart.test):
         say(
-            f"{graph.name}: {moved:,} valid and test facts between entities that {run} was trained to link "
-            f"go to train: {len(apart.train):,} train, {len(apart.valid):,} valid, {len(apart.test):,} test"
+            f"{graph.name}: moved {moved:,} valid and test facts to train, because {run} was trained on facts between "
+            f"the same entities: {len(apart.train):,} train, {len(apart.valid):,} valid, {len(apart.test):,} test"
         )
     return apart
 
@@ -58,5 +61,5 @@ def training_settings(
         found, others = read_block(file, graph.name, str(form))
         settings |= found
         if others:
-            say(f"{file}: these settings were found for {others}")
+            say(f"{file}: these settings were tuned for {others}.")
     return {**settings, **given}

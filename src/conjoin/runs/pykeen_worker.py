@@ -1,7 +1,7 @@
-"""Take the numbers out of a PyKEEN model, run by an interpreter that has PyKEEN: python with_pykeen.py FOLDER OUT
+"""Read the weights of a PyKEEN model, run by an interpreter with PyKEEN: python pykeen_worker.py FOLDER OUT
 
-FOLDER is what `PipelineResult.save_to_directory` wrote. It imports nothing of this package, so that PyKEEN can live in
-an environment of its own, and it is the only place that unpickles the model: do that with files you trust.
+FOLDER is what `PipelineResult.save_to_directory` wrote. It imports nothing from Conjoin, so that PyKEEN can have a
+separate environment. Only this file unpickles the model; use it with files you trust.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main() -> None:
     facts = TriplesFactory.from_path_binary(source / "training_triples")
     model = torch.load(source / "trained_model.pkl", map_location="cpu", weights_only=False)
     if type(model).__name__ != "ComplEx":
-        raise SystemExit(f"{type(model).__name__} has no counterpart here: only ComplEx can be imported")
+        raise SystemExit(f"Cannot import a model of class {type(model).__name__}. Only ComplEx is supported.")
     with torch.no_grad():
         tables = {
             "entities": model.entity_representations[0]().numpy(),

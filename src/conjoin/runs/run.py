@@ -22,13 +22,13 @@ Weights = Literal["last", "best"]
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Frozen and hashable. `data` is only a name for people: the checksum identifies the graph.
+    """The settings of a training. `data` is the graph's name for people; `checksum` identifies the graph.
 
-    `form` is the form's full text, so that two spellings of one form are one run; `Run.of` takes names too.
+    `form` is the form's full text, so that two spellings of one form make the same run. `Run.of` also takes names.
 
-    `weights` says which weights the run reports: those of the last epoch, as the paper does, or the best on valid.
+    `weights` says which weights the run reports: "last", after the last epoch, or "best", with the best MRR on valid.
 
-    `origin` names what the rows start from: nothing but the seed, or the id and weights of another run.
+    `origin` says what the rows start from: empty for the seed alone, else the id and weights of another run.
 
     >>> graph = Graph.from_triples([("France", "borders", "Spain")], name="tiny")
     >>> run = Run.of(graph, "5star-conj", rank=8, recipe=Recipe(epochs=5))
@@ -51,14 +51,14 @@ class Run:
         for field in ("data", "checksum", "form", "origin", "rank", "seed"):
             kind = int if field in ("rank", "seed") else str
             if type(getattr(self, field)) is not kind:
-                raise UsageError(f"{field} = {getattr(self, field)!r} should be of type {kind.__name__}")
+                raise UsageError(f"{field} must be of type {kind.__name__}, got {getattr(self, field)!r}.")
         check_recipe(self.recipe)
         if self.weights not in get_args(Weights):
             raise unknown("weights", self.weights, get_args(Weights), way_out="Choose last or best.")
         if self.weights == "best" and not self.recipe.validate_every:
             raise UsageError(
                 "weights = best needs the MRR of validations, but there are none. "
-                "Set validate_every too, for example --validate-every 5."
+                "Set validate_every too (--validate-every 5)."
             )
 
     @classmethod
@@ -110,20 +110,20 @@ class Run:
         return f"{readable[:60].strip('._')}-{self.id[:8]}"
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as they are kept in run.json."""
+        """The settings as stored in run.json."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Run:
-        """The inverse of `to_json`; refuses what it does not know."""
+        """The inverse of `to_json`; raises RunError for unknown or missing settings."""
         try:
             return cls(**{**stored, "recipe": Recipe.from_mapping(stored["recipe"])})
         except (TypeError, KeyError, AttributeError) as error:
-            raise RunError(f"these are not the settings of a run: {error}") from error
+            raise RunError(f"Not the settings of a run: {error}. Make them with Run.to_json.") from error
 
 
 def _found_by_text(form: Form | str) -> Form:
-    """The form that its text stands for: a run keeps no more of it."""
+    """The form parsed from its text, for a run stores only the text."""
     from conjoin.forms.notation import parse
 
     try:
@@ -134,7 +134,7 @@ def _found_by_text(form: Form | str) -> Form:
         found = None
     if found is None or (not isinstance(form, str) and found != form):
         raise FormError(
-            f"a run keeps its form as text, and {form} does not lead back to yours: "
-            "announce its family, under a name of its own, as an entry point of conjoin.forms"
+            f"The form {form} cannot be rebuilt from its text. Register its class under its own name in the "
+            "entry-point group conjoin.forms."
         )
     return found
