@@ -5,8 +5,7 @@ The script writes four kinds of blocks; do not edit them by hand.
 - After a line `<!-- run: COMMAND -->`: the output of the command. Commands run one after the other in one temporary
   folder, so that a later command can use the files of an earlier one.
 - After `<!-- output -->`: the output of the block above it. doc_blocks.py states which blocks are executed.
-- Between `<!-- study: FILE -->` and `<!-- /study -->`: a table of the study's finished runs, and the differences between
-  the rows that it compares.
+- Between `<!-- study: FILE -->` and `<!-- /study -->`: a table of the study's finished runs, and its comparisons.
 - Between `<!-- measured: THEME_HARDWARE -->` and `<!-- /measured -->`: the newest such measurement in bench/results.
 
 `--tables` does not run commands.
