@@ -1,9 +1,10 @@
 """Measure the quality of entities that are folded in: python -m bench.fold
 
 Some entities of the atlas are removed with all their facts, and a model is trained on the rest. Half of the removed
-facts are folded in, and the other half are the test questions. Facts between the same two entities are in the same
-half. The comparisons are a model trained from scratch with the folded facts, a model that continues from the first one
-for some epochs (`train --from`), and the rows of random other entities.
+facts are folded in, and the other half are the test questions. Facts between the same two entities are in one half.
+
+The comparisons are a model trained from scratch with the folded facts, a model that continues from the first one for
+some epochs (`train --from`), and the rows of random other entities.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare the numbers of several processes with those of one: python -m bench.same_numbers [--processes 2,4]
+"""Check that several processes compute the same numbers as one: python -m bench.same_numbers [--processes 2,4]
 
 Compares the same quantities as `tests/distributed` (losses, gradients, answers, trained tables, the MRR on UMLS, ranks
 and ties on WN18RR) for any number of processes, each with one shard. 13 and 14 entities give uneven shards, and with

@@ -1,4 +1,4 @@
-"""What can be measured on the atlas: relations, overlaps, rules, a counting baseline; written into README and docs."""
+"""Tables about the atlas for README and docs: relations, overlaps, rules, and a counting baseline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ RELATIONS = {
         "n-1, reverse of parts of the language relations",
         ("Portuguese", "Brazil"),
     ),
-    "near": ("among the three nearest cities of one of the two, at most 250 km", "symmetric", ("Bordeaux", "Toulouse")),
+    "near": (
+        "one is among the three nearest cities of the other, at most 250 km",
+        "symmetric",
+        ("Bordeaux", "Toulouse"),
+    ),
     "official_language": ("official in the whole country", "n-n", ("Finland", "Swedish")),
     "part_of": (
         "country, region, continent; US state, country",
@@ -85,12 +89,12 @@ def relation_table(parts: Parts) -> str:
 
 
 def overlap_table(parts: Parts) -> str:
-    """For every ordered pair of relations the share of the first whose pairs the second holds too, either way round."""
+    """For ordered pairs of relations: the share of the first's pairs that the second also has, in either direction."""
     rows = ["| of relation | this share | is also in |", "|---|---:|---|"]
     facts = by_relation(everything(parts))
     for first, own in facts.items():
         for second, other in facts.items():
-            for arrow, held in (("", other), (" turned round", turned(other))):
+            for arrow, held in (("", other), (" inverted", turned(other))):
                 share = len(own & held) / len(own)
                 if share and (first != second or arrow):
                     rows.append(f"| {first} | {share:.1%} | {second}{arrow} |")
@@ -119,7 +123,7 @@ def rule_table(parts: Parts) -> str:
 
 
 def baseline_table(parts: Parts) -> str:
-    """Filtered test MRR of guessing the most frequent answers of a relation, ties counted half."""
+    """Filtered test MRR if every answer is the most frequent one of the relation; ties count half."""
     entities = sorted({name for head, _, tail in everything(parts) for name in (head, tail)})
     known: dict[tuple[str, str, bool], set[str]] = defaultdict(set)
     for head, relation, tail in everything(parts):

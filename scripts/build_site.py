@@ -166,7 +166,7 @@ def entry(pages: Path, name: str) -> dict[str, str]:
 
 
 def settings(pages: Path) -> str:
-    """What Zensical is told. TOML's inline arrays and strings are JSON's, with `=` for `:` in tables."""
+    """The configuration file of Zensical. It uses JSON for TOML's arrays and strings, with `=` for `:` in tables."""
     nav = json.dumps(navigation(pages), ensure_ascii=False)
     nav = re.sub(r'\{("(?:[^"\\]|\\.)*"): ', r"{\1 = ", nav)
     return f"""[project]

@@ -18,7 +18,7 @@ from scripts.script_words import parser
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 EPOCH = "1577836800"
-"""The date that goes into archives where there is no commit to take it from: 2020-01-01."""
+"""The date in archives of a tree without a commit: 2020-01-01."""
 
 
 def built(place: Path) -> dict[str, Path]:

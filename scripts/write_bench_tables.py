@@ -1,4 +1,4 @@
-"""Fill the tables of some pages (PAGES) from bench/results: python -m scripts.write_bench_tables"""
+"""Fill the tables of the pages in PAGES from bench/results: python -m scripts.write_bench_tables"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def results(pattern: str) -> list[Any]:
 
 
 def latest(pattern: str) -> Any:
-    """The content of the matching result file that was measured last, on whatever machine."""
+    """The content of the newest matching result file, from any machine."""
     return max(results(pattern), key=lambda told: told["date"])
 
 
@@ -47,7 +47,7 @@ def ingest_table() -> str:
 
 
 class Planned(NamedTuple):
-    """A configuration of bench/plan.py as it was measured, and what the planner says of it now."""
+    """A measured configuration of bench/plan.py, with the current estimate of the planner."""
 
     device: str
     row: dict[str, Any]
@@ -59,7 +59,7 @@ class Planned(NamedTuple):
 
 
 def planned_rows() -> list[Planned]:
-    """All configurations that were measured."""
+    """All measured configurations."""
     found = []
     for file in sorted(RESULTS.glob("plan_*.json")):
         device = file.stem.split("_")[1]
@@ -75,7 +75,7 @@ def planned_rows() -> list[Planned]:
 
 
 def plan_table() -> str:
-    """One row per configuration that was planned and measured."""
+    """One row per measured configuration."""
     lines = [
         "| device | configuration | form | rank | batch | planned | measured | off |",
         "|---|---|---|" + "---:|" * 5,
@@ -89,7 +89,7 @@ def plan_table() -> str:
 
 
 class Peak(NamedTuple):
-    """A peak that another benchmark measured on a GPU, and what the planner says of the same training."""
+    """A peak that another benchmark measured on a GPU, and the planner's estimate of the same training."""
 
     benchmark: str
     entities: int
@@ -103,7 +103,7 @@ class Peak(NamedTuple):
 
 
 def other_peaks() -> list[Peak]:
-    """Steps and epochs on an H200, of which the benchmarks of speed kept the peak."""
+    """Peaks of steps and epochs that the speed benchmarks measured on an H200."""
     found = []
     for result in results("growth_h200_*.json"):
         same = {"form": result["form"], "precision": result["precision"]}
@@ -141,7 +141,7 @@ def peaks_table() -> str:
 
 
 def cpu_step_table() -> str:
-    """One row per cell that bench/cpu_step.py measured last."""
+    """One row per cell of the newest result of bench/cpu_step.py."""
     lines = [
         "| dataset | form | rank | batch | precision | ours, least | median | plain, least | median | load before |",
         "|---|---|---:|---:|---|" + "---:|" * 5,
@@ -153,7 +153,7 @@ def cpu_step_table() -> str:
 
 
 def threads_table() -> str:
-    """One row per form that bench/threads.py trained last: its test MRR after each change."""
+    """One row per form of the newest result of bench/threads.py: the test MRR after each change."""
     forms = latest("threads_*.json")["forms"]
     columns = []
     for place, first in enumerate(forms[0]["threads"]):
@@ -170,7 +170,7 @@ def threads_table() -> str:
 
 
 def filled(text: str) -> str:
-    """The text with every table as the results are now."""
+    """The text with current tables."""
     tables = {
         "ingest": ingest_table,
         "plan": plan_table,
@@ -186,7 +186,7 @@ def filled(text: str) -> str:
 
 
 def main() -> None:
-    """Renew the pages."""
+    """Rewrite the pages."""
     for page in PAGES:
         file = ROOT / page
         file.write_text(filled(file.read_text(encoding="utf-8")), encoding="utf-8")

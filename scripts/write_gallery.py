@@ -1,7 +1,7 @@
 """Draw the figures of docs/gallery.md again: python -m scripts.write_gallery
 
-The page is the script: the commands of its `sh` blocks run in the repository's root, one after the other, and what they
-print goes into the `text` block behind them. Runs that are finished are not trained again.
+Executes the commands of the page's `sh` blocks in the repository's root, one after the other, and writes their output
+to the `text` block after each. Finished runs are not trained again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BLOCK = re.compile(r"```sh\n(?P<commands>.*?)```\n(?P<shown>```text\n(?:.*?\n)??
 
 
 def filled(text: str, folder: Path) -> str:
-    """The page with what its commands print now."""
+    """The page with the current output of its commands."""
 
     def fill(block: re.Match[str]) -> str:
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

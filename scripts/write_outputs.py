@@ -1,11 +1,14 @@
 """Fill in what README.md and docs/ show of commands and studies: python -m scripts.write_outputs [FILE …]
 
-Four kinds of blocks are written here and never typed. What follows a line `<!-- run: COMMAND -->` is what the command
-prints; commands run in a scratch folder, one after the other, so that a later one may use what an earlier one left.
-What follows `<!-- output -->` is what the block above it prints (doc_blocks.py says which blocks are executed). What
-stands between `<!-- study: FILE -->` and `<!-- /study -->` is a table of the study's finished runs, and what its seeds
-tell of the rows that it compares. What stands between `<!-- measured: THEME_HARDWARE -->` and `<!-- /measured -->` is
-the newest such measurement under bench/results. `--tables` leaves the commands alone.
+The script writes four kinds of blocks; do not edit them by hand.
+
+- After a line `<!-- run: COMMAND -->`: the output of the command. Commands run one after the other in one temporary
+  folder, so that a later command can use the files of an earlier one.
+- After `<!-- output -->`: the output of the block above it. doc_blocks.py states which blocks are executed.
+- Between `<!-- study: FILE -->` and `<!-- /study -->`: a table of the study's finished runs, and its comparisons.
+- Between `<!-- measured: THEME_HARDWARE -->` and `<!-- /measured -->`: the newest such measurement in bench/results.
+
+`--tables` does not run commands.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ SHOWN = {"mrr": "MRR", "hits1": "Hits@1", "hits3": "Hits@3", "hits10": "Hits@10"
 
 
 def with_tables(text: str) -> str:
-    """The text with every study's table as its results are now."""
+    """The text with current tables of studies."""
 
     def fill(block: re.Match[str]) -> str:
         return f"<!-- study: {block['file']} -->\n{study_table(ROOT / block['file'])}\n<!-- /study -->"
@@ -44,7 +47,7 @@ def with_tables(text: str) -> str:
 
 
 def with_measurements(text: str) -> str:
-    """The text with the newest measurements under every name."""
+    """The text with the newest measurements."""
 
     def fill(block: re.Match[str]) -> str:
         file = latest(ROOT / "bench" / "results", block["name"])
@@ -55,7 +58,7 @@ def with_measurements(text: str) -> str:
 
 
 def study_table(file: Path) -> str:
-    """Mean ± standard deviation over the seeds of every row on every dataset, and the differences it asks for."""
+    """Mean ± standard deviation over the seeds of every row on every dataset, and the study's comparisons."""
     study = read_study(file)
     findings = collect(study, study.root)
     lines = [f"| dataset | form | seeds | {' | '.join(SHOWN.values())} | parameters |", "|---|---|" + "---:|" * 6]
@@ -70,7 +73,7 @@ def study_table(file: Path) -> str:
 
 
 def differences(findings: Findings) -> list[str]:
-    """How far the rows that a study compares lie apart, as far as their seeds tell."""
+    """Differences of the rows that a study compares, with confidence intervals over seeds."""
     lines = []
     for each in findings.study.comparisons:
         told = []
@@ -90,7 +93,7 @@ def differences(findings: Findings) -> list[str]:
 
 
 def with_outputs(text: str, folder: Path) -> str:
-    """The text with every command's output as it is now."""
+    """The text with the current output of every command."""
 
     def fill(block: re.Match[str]) -> str:
         command = block["command"]
@@ -106,7 +109,7 @@ def with_outputs(text: str, folder: Path) -> str:
 
 
 def with_followed_outputs(page: Path, text: str, folder: Path) -> str:
-    """The text with what its own blocks print now, for a reader who follows the page from its beginning."""
+    """The text with the current output of the page's blocks, executed in order from the beginning of the page."""
     if not SHOWN_BELOW.search(text):
         return text
     folder.mkdir()
@@ -118,7 +121,7 @@ def main() -> None:
     """Rewrite the given files, or README.md and everything under docs/."""
     words = parser(__doc__)
     words.add_argument("files", metavar="FILE", nargs="*", type=Path, help="pages; by default all")
-    words.add_argument("--tables", action="store_true", help="leave the commands alone")
+    words.add_argument("--tables", action="store_true", help="do not run commands")
     given = words.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         for number, file in enumerate(given.files or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]):

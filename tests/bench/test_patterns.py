@@ -1,4 +1,4 @@
-"""The time and memory of finding patterns are those of the program that finds them."""
+"""bench.patterns measures time and memory of the measured program only."""
 
 from __future__ import annotations
 

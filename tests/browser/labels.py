@@ -19,7 +19,7 @@ def why(answer: str) -> str:
 
 
 def answers_from(run: str) -> str:
-    """The region with the answers of one of two runs."""
+    """The region with the answers of a run, if two runs are compared."""
     return f"Answers from {run}"
 
 

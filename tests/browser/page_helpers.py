@@ -83,7 +83,7 @@ def until_shown(canvas: Locator) -> np.ndarray:
 
 
 def until_like(canvas: Locator, before: np.ndarray) -> None:
-    until(canvas.page, lambda: np.array_equal(pixels(canvas), before), "the sphere is as it was")
+    until(canvas.page, lambda: np.array_equal(pixels(canvas), before), "the sphere is unchanged")
 
 
 def until_unlike(canvas: Locator, before: np.ndarray) -> np.ndarray:

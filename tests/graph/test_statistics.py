@@ -12,7 +12,7 @@ from conjoin.io.read_graph import read_graph
 
 @pytest.fixture(scope="module")
 def family() -> Graph:
-    """Small enough to count by hand: a repeated line, two exact leaks, a self-loop, a stranger, a new relation."""
+    """Can be counted by hand: a repeated line, two exact leaks, a self-loop, an unseen entity, a new relation."""
     return Graph.from_triples(
         [
             ("ann", "parent", "bob"),

@@ -1,4 +1,4 @@
-"""The bounds that are tried are those that users are promised."""
+"""try_bounds tests the version bounds of pyproject.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of measurements in the docs are those of the committed results."""
+"""The tables of measurements in the docs equal the committed results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The counts on the page are those of the last runs, and every part of the stress tests has a line."""
+"""The page shows the counts of the last runs, and a line for every part of the stress tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md are those of the results."""
+"""The tables of docs/scale.md equal the results."""
 
 from __future__ import annotations
 

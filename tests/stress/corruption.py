@@ -36,7 +36,7 @@ def corrupt_every_kind(place: Path, *, values: int, body: int, every: int = 1) -
 
 
 def corrupted(kind: Kind, file: Path, *, values: int, body: int, every: int = 1) -> tuple[int, int]:
-    """Damages tried and noticed. What was read after a damage that was not noticed is what was read before."""
+    """Counts of tried and of detected damages. An undetected damage must not change the content that is read."""
     whole, tried, noticed = file.read_bytes(), 0, 0
     before = kind.read(file)
     try:

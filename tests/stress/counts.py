@@ -24,6 +24,6 @@ def record(part: str, size: str, counts: Counts) -> None:
 
 
 def record_short(part: str, counts: Counts, *, but: tuple[str, ...] = ()) -> None:
-    """Keep the counts of a test, but not those that chance or the clock decides: two test runs leave the same file."""
+    """Record the deterministic counts of a test, so that two test runs write the same file."""
     if os.environ.get(WANTED):
         record(part, "short", {name: count for name, count in counts.items() if name not in but})

@@ -1,4 +1,4 @@
-"""Failing system calls: every call of a command fails once, and nothing is lost and nothing half-written believed.
+"""Inject failing system calls: every call of a command fails once; no data is lost, no partial file is accepted.
 
 A command runs once while its calls below its folder are logged. Then, for every call, it runs again from the same start
 and that call fails, in each way that its kind can fail. After each such run

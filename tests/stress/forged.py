@@ -44,7 +44,7 @@ ODD: tuple[Any, ...] = (
 )
 """What nobody expects where something else stood. One more way to change a value is to leave it out."""
 STEP = 3
-"""Bytes a change: two choose the place, one what comes there."""
+"""Bytes per change: two choose the position, one chooses the new value."""
 
 
 def altered(value: Any, data: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Runs and studies as someone forges them, opened, asked and reported; the tools are those of `tests.stress.forged`."""
+"""Open, ask and report forged runs and studies, with the tools of `tests.stress.forged`."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def cut_everywhere(place: Path, *, every: int) -> Counts:
 
 
 def _cut_shards(place: Path, *, every: int) -> dict[str, int]:
-    """Every epoch is saved twice, as at the end of a run; what is loaded is no older than what was saved last."""
+    """Every epoch is saved twice, as at the end of a run; the loaded checkpoint is never older than the last."""
     from tests.stress.forged import training
 
     from conjoin.training.checkpoint_distributed import load_shards, newest_shards, save_shards

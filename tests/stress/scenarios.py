@@ -1,6 +1,6 @@
-"""The commands whose system calls faults.py makes fail: what lies there before, what is run, what is compared.
+"""Scenarios for faults.py, which makes system calls fail: the files before, the command, and the comparison.
 
-Each scenario runs in a folder of its own with relative paths, so that two runs write the same bytes.
+Each scenario runs in a separate folder with relative paths, so that two runs write the same bytes.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ def never(*_: Any) -> bool:
 
 @dataclass(frozen=True)
 class Scenario:
-    """`words` are run where `make` put files. `again` ends what they began. `halfway` says of a file that is neither as
-    before nor as at the end whether it may be so for a while. Files in `optional` may be missing after a good end.
+    """`words` is the command; it runs in the folder that `make` fills. `again` is the command that completes it.
+    `halfway` says whether a file may have a state between the old and the new one. Files in `optional` may be missing
+    after success.
     """
 
     name: str
@@ -91,9 +92,9 @@ class Scenario:
     excused: Callable[[Path], bool] = never
     """Whether a good end may leave other files than an undisturbed one, because they say what they lack."""
     thin: int = 1
-    """Of the faults, one in so many: where a run takes seconds, or where it is SQLite that writes."""
+    """Try one of this number of faults, if a run takes seconds or if SQLite writes."""
     answers: bool = False
-    """Whether what is printed is always the same."""
+    """True if the printed output is always the same."""
     rerun_refused: str = ""
     """A folder whose presence makes the command refuse: after a good end it is not run again."""
 

@@ -88,7 +88,7 @@ def test_corruption_of_every_kind_of_file_is_detected(made: Path) -> None:
 
 @pytest.mark.slow
 def test_every_written_file_is_of_a_known_kind(made: Path, tmp_path: Path) -> None:
-    """What is written for people or other programs goes to a folder of its own and is not read back."""
+    """Files for people or other programs are in a separate folder and are not read back."""
     log, out = tmp_path / "log", tmp_path / "out"
     out.mkdir()
     run = made / "run"

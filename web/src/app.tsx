@@ -1,7 +1,7 @@
 /** The frame around every page: header with navigation and theme, footer with the run. */
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, keepToken, Refused, type RunView, type Runs } from "./client";
+import { get, keepToken, RequestError, type RunView, type Runs } from "./client";
 import { ApiPage } from "./pages/api";
 import { AskPage } from "./pages/ask";
 import { EntityPage } from "./pages/entity";
@@ -26,13 +26,13 @@ export interface PageProps {
 function later(load: () => Promise<(props: PageProps) => VNode>): (props: PageProps) => VNode {
   return function Later(props: PageProps): VNode {
     const found = useRemote("page", () => load().catch(() => { throw unloaded(); }));
-    if (found.state === "failed") return <Failure refusal={found.refusal} retry={found.retry} />;
+    if (found.state === "failed") return <Failure error={found.error} retry={found.retry} />;
     return found.state === "ready" ? <found.value {...props} /> : <Loading lines={3} />;
   };
 }
 
-function unloaded(): Refused {
-  return new Refused(0, "This page could not be loaded.", "Check that “conjoin serve” is running. If it was updated, reload the page.");
+function unloaded(): RequestError {
+  return new RequestError(0, "This page could not be loaded.", "Check that “conjoin serve” is running. If it was updated, reload the page.");
 }
 
 const SHOWN: Readonly<Record<Page, (props: PageProps) => VNode>> = {
@@ -99,10 +99,10 @@ export function App(): VNode {
         </button>
       </header>
       <main id="content" tabIndex={-1}>
-        {runs.state === "failed" && runs.refusal.status === 401 ? (
+        {runs.state === "failed" && runs.error.status === 401 ? (
           <TokenForm wrong={entered > 0} enter={(token) => { keepToken(token); setEntered((n) => n + 1); }} />
         ) : runs.state === "failed" ? (
-          <Failure refusal={runs.refusal} retry={runs.retry} />
+          <Failure error={runs.error} retry={runs.retry} />
         ) : runs.state === "loading" ? (
           <Loading lines={6} />
         ) : page === null ? (

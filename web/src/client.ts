@@ -101,7 +101,7 @@ export interface RunView {
 export interface Runs { readonly conjoin: string; readonly runs: readonly RunView[]; readonly limits: Readonly<Record<string, number>> }
 export interface StudyHead { readonly name: string; readonly title: string; readonly cells: number; readonly datasets: readonly string[] }
 
-export class Refused extends Error {
+export class RequestError extends Error {
   constructor(readonly status: number, reason: string, readonly hint: string) {
     super(reason);
   }
@@ -170,11 +170,11 @@ async function send<T>(address: string, request: RequestInit): Promise<T> {
   // Leaving the page or stopping the service cuts an answer off; treat an incomplete answer as none.
   const content: unknown = await reply.json().catch((error: unknown) => (error instanceof SyntaxError && !reply.ok ? null : unanswered(error)));
   if (reply.ok) return content as T;
-  const refusal = (content as { error?: { reason?: string; hint?: string } } | null)?.error;
-  throw new Refused(reply.status, refusal?.reason ?? `The service returned status ${reply.status}.`, refusal?.hint ?? "");
+  const details = (content as { error?: { reason?: string; hint?: string } } | null)?.error;
+  throw new RequestError(reply.status, details?.reason ?? `The service returned status ${reply.status}.`, details?.hint ?? "");
 }
 
 function unanswered(error: unknown): never {
   if (error instanceof DOMException && error.name === "AbortError") throw error;
-  throw new Refused(0, "The service is not responding.", "Check that “conjoin serve” is running, then try again.");
+  throw new RequestError(0, "The service is not responding.", "Check that “conjoin serve” is running, then try again.");
 }

@@ -1,11 +1,11 @@
 /** A value that is being fetched: loading, ready or failed. */
 import { useEffect, useState } from "preact/hooks";
-import { Refused } from "./client";
+import { RequestError } from "./client";
 
 export type Remote<T> =
   | { readonly state: "loading"; readonly value: null; readonly stale: T | null }
   | { readonly state: "ready"; readonly value: T }
-  | { readonly state: "failed"; readonly value: null; readonly refusal: Refused; readonly retry: () => void };
+  | { readonly state: "failed"; readonly value: null; readonly error: RequestError; readonly retry: () => void };
 
 /** Fetch whenever `key` changes; null fetches nothing and stays loading. The previous value is available as `stale`. */
 export function useRemote<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): Remote<T> {
@@ -26,10 +26,10 @@ export function useRemote<T>(key: string | null, load: (signal: AbortSignal) => 
       (value) => {
         if (!stop.signal.aborted) setHeld({ key, remote: { state: "ready", value }, last: value });
       },
-      (error: unknown) => {
+      (reason: unknown) => {
         if (stop.signal.aborted) return;
-        const refusal = error instanceof Refused ? error : new Refused(0, String(error), "");
-        setHeld({ key, remote: { state: "failed", value: null, refusal, retry }, last: null });
+        const error = reason instanceof RequestError ? reason : new RequestError(0, String(reason), "");
+        setHeld({ key, remote: { state: "failed", value: null, error, retry }, last: null });
       },
     );
     return () => stop.abort();

@@ -63,7 +63,7 @@ class OddNames:
             self._names[i] = count + len(odd), [*some, *odd][: self._most]
 
     def notes(self, kind: str, existing: Callable[[list[str]], Container[str]]) -> list[str]:
-        """The notes on names of a kind; `existing` returns those of its arguments that are names of the graph."""
+        """The notes on names of a kind; `existing` filters its arguments to names of the graph."""
         notes = []
         for spelling, (count, some) in zip(SPELLINGS, self._names, strict=True):
             others = existing([spelling.usual(name) for name in some]) if some else ()

@@ -132,7 +132,7 @@ def split_file(content: bytes) -> tuple[tuple[Column, ...], Group, bytes]:
 
 
 class GroupWriter:
-    """Collects row groups of files with equal columns, after those of an earlier file, whose numbers stay.
+    """Collects row groups of files with equal columns, after the groups of an earlier file, whose numbers stay.
 
     `changed` says whether a row group was added.
     """

@@ -62,7 +62,7 @@ def named(vocabulary: Vocabulary, i: int) -> dict[str, str]:
 
 
 def answer_together(predictor: Predictor, questions: list[BatchQuery]) -> list[BatchAnswer]:
-    """The answers to each question in order, equal to those of scoring each question alone."""
+    """The answers to each question in order, as if each question were scored alone."""
     groups: dict[Hashable, list[int]] = {}
     for i, question in enumerate(questions):
         groups.setdefault(question.batch_key, []).append(i)

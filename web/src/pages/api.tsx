@@ -35,7 +35,7 @@ export function ApiPage({ run, runs, query }: PageProps): VNode {
           <a href={addressOf("healthz")} target="_blank" rel="noopener">Health</a>
         </p>
       )}
-      {found.state === "failed" ? <Failure refusal={found.refusal} retry={found.retry} /> : found.state === "loading" ? <Loading lines={8} /> : examples.map((example) => <One key={example.title} {...example} />)}
+      {found.state === "failed" ? <Failure error={found.error} retry={found.retry} /> : found.state === "loading" ? <Loading lines={8} /> : examples.map((example) => <One key={example.title} {...example} />)}
       <h2>Python</h2>
       <Code text={`import conjoin\n\nrun = conjoin.open(${JSON.stringify(run.name)})  # the folder of the run\nfor answer in run.ask(${JSON.stringify(head)}, ${JSON.stringify(relation)}, k=3):\n    print(answer.label, answer.score)`} />
     </>

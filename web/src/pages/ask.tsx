@@ -179,7 +179,7 @@ function One({ title, found, ...props }: OneProps): VNode {
     <section aria-busy={found.state === "loading"} aria-label={title ? `Answers from ${title}` : "Answers"}>
       <h2 class={title ? "" : "hidden"}>{title ?? "Answers"}</h2>
       {found.state === "failed" ? (
-        <Failure refusal={found.refusal} retry={found.retry} />
+        <Failure error={found.error} retry={found.retry} />
       ) : answered ? (
         <Answers {...props} answered={answered} fading={found.state === "loading"} />
       ) : (
@@ -196,7 +196,7 @@ function Judgement({ run, query, link, learn }: PageProps & { learn: (scored: Sc
   const found = useRemote<Judged>(JSON.stringify(parameters), (signal) => get("score", parameters, signal));
   const scored = found.value?.scores[0];
   useEffect(() => { if (scored) learn(scored); }, [scored]);
-  if (found.state === "failed") return <Failure refusal={found.refusal} retry={found.retry} />;
+  if (found.state === "failed") return <Failure error={found.error} retry={found.retry} />;
   if (!scored) return <Loading lines={4} />;
   return (
     <section class="card standing" aria-label="How likely the fact is">

@@ -43,7 +43,7 @@ function Largest({ run, link }: PageProps): VNode {
   return (
     <>
       <h1>Entities with the most facts</h1>
-      {found.state === "failed" ? <Failure refusal={found.refusal} retry={found.retry} /> : found.state === "loading" ? <Loading lines={8} /> : (
+      {found.state === "failed" ? <Failure error={found.error} retry={found.retry} /> : found.state === "loading" ? <Loading lines={8} /> : (
         <ul class="chips">
           {found.value.entities.map((one) => (
             <li key={one.name}><a class="chip" href={link("entity", { name: one.name })} data-top><Label text={one.label} /> <span class="soft">{one.degree}</span></a></li>
@@ -58,7 +58,7 @@ function One({ run, name, link, theme }: PageProps & { name: string }): VNode {
   const found = useRemote<EntityView>(name, (signal) => get("entity", { run: run.name, entity: name, facts: FACTS, nodes: NODES }, signal));
   const label = found.value?.entity.label ?? name;
   useEffect(() => nameTab(label, "Entity"), [label]);
-  if (found.state === "failed") return <><h1>{name}</h1><Failure refusal={found.refusal} retry={found.retry} /></>;
+  if (found.state === "failed") return <><h1>{name}</h1><Failure error={found.error} retry={found.retry} /></>;
   if (found.state === "loading") return <><h1>{name}</h1><Loading lines={10} /></>;
   const { entity, facts, total, graph } = found.value;
   return (
@@ -150,7 +150,7 @@ function MostSimilar({ run, entity, link }: { run: string; entity: Named; link: 
   return (
     <section aria-label="Most similar">
       <h2 title="Entities whose embeddings point in a similar direction">Most similar</h2>
-      {found.state === "failed" ? <Failure refusal={found.refusal} retry={found.retry} /> : found.state === "loading" ? <Loading lines={6} /> : (
+      {found.state === "failed" ? <Failure error={found.error} retry={found.retry} /> : found.state === "loading" ? <Loading lines={6} /> : (
         <ol class="alike">
           {found.value.similar.map((one) => (
             <li key={one.entity}>

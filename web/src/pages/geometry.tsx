@@ -24,7 +24,7 @@ export function GeometryPage(props: PageProps): VNode {
     return found.relations[0]?.name ?? "";
   });
   const relation = query["relation"] ?? first.value;
-  if (first.state === "failed") return <><h1>Geometry</h1><Failure refusal={first.refusal} retry={first.retry} /></>;
+  if (first.state === "failed") return <><h1>Geometry</h1><Failure error={first.error} retry={first.retry} /></>;
   if (!relation) return <><h1>Geometry</h1><Loading lines={6} /></>;
   return <Shown {...props} relation={relation} />;
 }
@@ -152,7 +152,7 @@ function Side({ side, run, runs, found, theme, camera, time, change, choose, coo
         )}
       </div>
       {found.state === "failed" ? (
-        <Failure refusal={found.refusal} retry={found.retry} />
+        <Failure error={found.error} retry={found.retry} />
       ) : !view ? (
         <Loading lines={8} what="Loading the relation" />
       ) : view.scene ? (

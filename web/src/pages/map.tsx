@@ -19,7 +19,7 @@ export function MapPage(props: PageProps): VNode {
   const { run, query } = props;
   const parameters = { run: run.name, method: query["method"], limit: MOST };
   const found = useRemote<MapView>(JSON.stringify(parameters), (signal) => get("map", parameters, signal));
-  if (found.state === "failed") return <><h1>Map</h1><Failure refusal={found.refusal} retry={found.retry} /></>;
+  if (found.state === "failed") return <><h1>Map</h1><Failure error={found.error} retry={found.retry} /></>;
   if (found.state === "loading") return <><h1>Map</h1><Loading lines={3} what="Loading the map" /></>;
   return <Shown key={`${run.name} ${found.value.method}`} {...props} map={found.value} />;
 }

@@ -40,7 +40,7 @@ const ROWS = 500;
 export function RelationsPage(props: PageProps): VNode {
   const { run, query } = props;
   const found = useRemote<{ total: number; relations: readonly Relation[] }>(run.name, (signal) => get("relations", { run: run.name, limit: ALL }, signal));
-  if (found.state === "failed") return <><h1>Relations</h1><Failure refusal={found.refusal} retry={found.retry} /></>;
+  if (found.state === "failed") return <><h1>Relations</h1><Failure error={found.error} retry={found.retry} /></>;
   if (found.state === "loading") return <><h1>Relations</h1><Loading lines={12} /></>;
   const wanted = query["relation"];
   const chosen = found.value.relations.find((one) => one.name === wanted) ?? found.value.relations.find((one) => one.label === wanted);
@@ -149,7 +149,7 @@ function Missing({ run, relation, link }: { run: string; relation: Relation; lin
       <h2>Facts that may be missing</h2>
       <p class="soft hint">Plausibility combines three questions: Is another tail likely? Is it this one? If the reverse fact is known, does the relation usually hold in both directions? The most plausible facts come first; if the run is calibrated, the most probable ones.</p>
       {found.state === "failed" ? (
-        <Failure refusal={found.refusal} retry={found.retry} />
+        <Failure error={found.error} retry={found.retry} />
       ) : found.state === "loading" ? (
         <><p class="soft">Checking every entity that may have another tail. This takes a while in a large graph.</p><Loading lines={8} what="Searching for missing facts" /></>
       ) : (

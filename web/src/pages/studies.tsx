@@ -27,7 +27,7 @@ const FIRST = 6;
 export function StudiesPage(props: PageProps): VNode {
   const { query, link } = props;
   const found = useRemote<{ studies: readonly StudyHead[] }>("studies", (signal) => get("studies", {}, signal));
-  if (found.state === "failed") return <><h1>Studies</h1><Failure refusal={found.refusal} retry={found.retry} /></>;
+  if (found.state === "failed") return <><h1>Studies</h1><Failure error={found.error} retry={found.retry} /></>;
   if (found.state === "loading") return <><h1>Studies</h1><Loading lines={8} /></>;
   const { studies } = found.value;
   const chosen = studies.find((one) => one.name === query["study"]) ?? studies[0];
@@ -59,7 +59,7 @@ export function StudiesPage(props: PageProps): VNode {
 function One({ name, query, link }: PageProps & { name: string }): VNode {
   const measure = MEASURES[query["measure"] ?? ""] ? (query["measure"] ?? "mrr") : "mrr";
   const found = useRemote<Report>(name, (signal) => get("study", { name }, signal));
-  if (found.state === "failed") return <Failure refusal={found.refusal} retry={found.retry} />;
+  if (found.state === "failed") return <Failure error={found.error} retry={found.retry} />;
   if (found.state === "loading") return <Loading lines={10} />;
   const { title, cells, left_out, tests = [], alpha = ALPHA } = found.value;
   const ran = [...new Set(cells.filter((cell) => cell.seeds.length > 0).map((cell) => cell.dataset))];

@@ -139,7 +139,7 @@ export function Combobox({ label, hint, value, placeholder = "?", show = same, s
             </li>
           ))}
           {options.length === 0 && (
-            <li class="none soft">{found.state === "failed" ? found.refusal.message : found.state === "ready" ? `No match for “${text}”` : "Searching…"}</li>
+            <li class="none soft">{found.state === "failed" ? found.error.message : found.state === "ready" ? `No match for “${text}”` : "Searching…"}</li>
           )}
         </ul>
       )}

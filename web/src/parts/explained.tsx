@@ -17,7 +17,7 @@ interface Props {
 export function Explained({ run, head, relation, tail, link }: Props): VNode {
   const parameters = { run, head, relation, tail, k: 5 };
   const found = useRemote<Explanation>(JSON.stringify(parameters), (signal) => get("explain", parameters, signal));
-  if (found.state === "failed") return <div class="reasons"><Failure refusal={found.refusal} retry={found.retry} /></div>;
+  if (found.state === "failed") return <div class="reasons"><Failure error={found.error} retry={found.retry} /></div>;
   if (found.state === "loading") return <div class="reasons"><Loading lines={4} what="Loading reasons" /></div>;
   const { supports, paths } = found.value;
   const strongest = Math.max(...supports.map((one) => Math.abs(one.strength)), 1e-9);

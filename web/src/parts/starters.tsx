@@ -34,7 +34,7 @@ export function Starters({ run, link, query, given, wanted, learn }: Props): VNo
     if (!found.value) return;
     learn(Object.fromEntries(found.value.flatMap(({ question }) => SIDES.flatMap((side) => (question[side] ? [[question[side].name, question[side].label]] : [])))));
   }, [found.value]);
-  if (found.state === "failed") return <Failure refusal={found.refusal} retry={found.retry} />;
+  if (found.state === "failed") return <Failure error={found.error} retry={found.retry} />;
   if (found.state === "loading") return <Loading lines={6} what="Loading example questions" />;
   if (found.value.length === 0) return <p class="soft">Fill in one more field. The model finds the empty one.</p>;
   return (
