@@ -21,7 +21,7 @@ BY_DAY = (
     "<style>svg{color:#1c1e21;background:#fff}"
     "@media (prefers-color-scheme:dark){svg{color:#e6e8eb;background:#15181c}}</style>"
 )
-"""A page shows the file as a picture, which does not see the page's colours: it brings both of its own."""
+"""An embedded image does not get the page's colours, so the file has colours for light and dark mode."""
 
 
 def _tests(name: str) -> tuple[Findings, ByPattern]:
@@ -30,7 +30,7 @@ def _tests(name: str) -> tuple[Findings, ByPattern]:
 
 
 def effects() -> str:
-    """Equal settings: a paragraph per form, what the datasets agree on, tables."""
+    """Equal settings: a list per form, a summary over datasets, and tables."""
     findings, found = _tests("pattern-effects")
     if not found.tests:
         return "Not run yet: `conjoin study run studies/pattern-effects.toml`."
@@ -38,22 +38,30 @@ def effects() -> str:
     lines = [f"{seeds_of(findings)} per row."]
     for each in told:
         by_pattern, *_, agreed = each.sentences
-        lines += ["", f"**{each.tied} against {each.original}**: {each.headline}. {by_pattern} {agreed}"]
-    lines += ["", consistency(told), "", _tables(found)]
+        headline, _, numbers = each.headline.partition(": ")
+        lines += ["", f"**{each.tied} against {each.original}:** {headline} ({numbers})."]
+        lines += ["", "By pattern:", "", *_listed(by_pattern.removeprefix("By pattern – ")), "", agreed]
+    heading, _, rest = consistency(told).partition(": ")
+    lines += ["", f"{heading}:", "", *_listed(rest), "", _tables(found)]
     return "\n".join(lines + _missing(found))
 
 
+def _listed(words: str) -> list[str]:
+    """A Markdown list of the parts of a sentence."""
+    return [f"- {part}" for part in words.removesuffix(".").split("; ")]
+
+
 def gains() -> str:
-    """The published settings, as far as they were run, and whether they say the same."""
+    """The published settings, as far as they were run, compared with equal settings."""
     findings, found = _tests("paper")
     _, equal = _tests("pattern-effects")
     shared, same, opposite = agreement(equal.tests, found.tests, alpha=ALPHA)
     lines = []
     if shared:
         lines = [
-            f"{shared} tests were made in both studies: {same} have the same verdict in both,"
-            f" {number_word(opposite) if opposite else 'none'} the opposite one, and in"
-            f" {shared - same - opposite} only one of the two studies decides."
+            f"Both studies have {shared} tests in common: {same} have the same verdict in both,"
+            f" {number_word(opposite) if opposite else 'none'} have opposite verdicts, and"
+            f" {shared - same - opposite} are decided in only one study."
         ]
         lines += _opposites(equal.tests, found.tests)
     lines += ["", f"{seeds_of(findings)} per row that has been run.", "", _tables(found)]
@@ -110,7 +118,7 @@ def _cell(test: PatternEffect | None) -> str:
 
 
 def digest() -> str:
-    """What the plot shows, in a few letters: a test compares them with those in the file."""
+    """A short checksum of the plotted numbers; a test compares it with the one in the file."""
     told = [test.to_json() for test in _tests("pattern-effects")[1].tests]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""What the scripts that write docs/patterns.md share."""
+"""Shared by the scripts that write docs/patterns.md."""
 
 from __future__ import annotations
 
@@ -40,13 +40,17 @@ def seeds_of(findings: Findings) -> str:
 
 
 def stated(prediction: Prediction, outcomes: Sequence[ClaimResult]) -> str:
-    """A prediction as one, so that nobody takes it for a finding, and what became of it."""
-    return f"**Predicted: {prediction.title}.** Because {prediction.reason} *{tally(outcomes).capitalize()}.*"
+    """A prediction, marked as such, with its reason and its outcome."""
+    return (
+        f"**Predicted: {prediction.title}.**\n\nReason: {prediction.reason}\n\n*Outcome:"
+        f" {tally(outcomes).capitalize()}.*"
+    )
 
 
 def rule(margin: float) -> str:
     """How claims are judged."""
     return (
-        f"A claim with > says better by more than {margin} in MRR, one with = says no further apart than that. It is"
-        " confirmed where the whole 95 % interval of the difference lies there, refuted where none of it does."
+        f"A claim a > b says that a is better than b by more than {margin} in MRR; a = b says that they differ by at"
+        " most that. A claim is confirmed if the whole 95 % interval of the difference satisfies it, and refuted if"
+        " no part of the interval does."
     )

@@ -109,7 +109,7 @@ def _better(each: RankedRow | None) -> bool:
 
 
 def answer() -> str:
-    """Is the paper's choice best?"""
+    """The answer to whether the paper's choice is best."""
     findings = findings_of("ties")
     places = _places(findings)
     return "\n".join(_answer(findings, places, _mean_places(findings, places)))
@@ -153,7 +153,9 @@ def _answer(findings: Findings, places: dict[str, dict[str, RankedRow]], mean: d
         lines[0] += f" Better than 5★ε on both after Holm's correction: {'; '.join(told)}."
     else:
         lines[0] += " None is better on both datasets after Holm's correction."
-    lines[0] += f" {seeds_of(findings)} per row: the tests speak about other questions, not about other seeds."
+    lines[0] += (
+        f" {seeds_of(findings)} per row, so the tests say something about other questions, not about other seeds."
+    )
     paper = findings_of("paper")
     lines[0] += "".join(_full_size(paper, name, labels[name], list(places)) for name in both)
     return lines
@@ -171,7 +173,7 @@ def _full_size(paper: Findings, row: str, label: str, datasets: list[str]) -> st
         return ""
     told = ", ".join(f"{dataset} {signed(apart, decimals=3)}" for dataset, apart in found.items())
     kept = "the order is kept" if min(found.values()) > 0 else "the order is not kept"
-    return f" With the paper's rank and epochs {label} less 5★ε is {told}: {kept}."
+    return f" With the paper's rank and epochs {label} minus 5★ε is {told}: {kept}."
 
 
 def _difference(each: RankedRow) -> float:
@@ -190,7 +192,7 @@ def _table(findings: Findings, places: dict[str, dict[str, RankedRow]], mean: di
             each, own = found.get(row.name), places[dataset].get(row.name)
             cells += ["", ""] if each is None else [f"{each.mrr:.3f}", _less(own or each)]
         lines.append([row.label, KINDS[row.group], "yes" if _sees(row) else "no", *cells, _number(mean.get(row.name))])
-    heads = [head for dataset in places for head in (dataset, "less 5★ε")]
+    heads = [head for dataset in places for head in (dataset, "minus 5★ε")]
     return table(["ties", "kind", "d free of b, c", *heads, "mean place"], lines, left=3)
 
 
@@ -245,7 +247,7 @@ def tested() -> str:
         high = max((e.mrr for e in known if not _sees(e.outcome.row)), default=1.0)
         right = [e for e in later if (e.mrr > high if _sees(e.outcome.row) else e.mrr < low)]
         wrong = [f"{e.outcome.row.label} ({e.mrr:.3f})" for e in later if e not in right]
-        said = f"{len(right)} of the {len(later)} rows that came later fall with their kind"
+        said = f"{len(right)} of the {len(later)} later rows have an MRR in the range of their kind"
         first = [f"{e.outcome.row.label} {e.mrr:.3f}" for e in later if _sees(e.outcome.row)]
         rest = [e.mrr for e in later if not _sees(e.outcome.row)]
         numbers = [*first, *([f"{len(rest)} others {min(rest):.3f} to {max(rest):.3f}"] if rest else [])]
@@ -301,7 +303,7 @@ def penalty() -> str:
             if o.paired and o.verdict != "confirmed"
         ]
         lines += ["", stated(prediction, mine)]
-        lines[-1] += f" Not confirmed: {'; '.join(fell)}." if fell else ""
+        lines += ["", "Not confirmed:", "", *(f"- {each}" for each in fell)] if fell else []
     return "\n".join([*lines, "", f"{rule(asked.margin)} {seeds_of(findings)} per row."])
 
 

@@ -24,7 +24,7 @@ def cost(evidence: Evidence) -> Claim:
         judge=lambda each: each.no_worse(SAME),
         holds=NO_WORSE,
         fails=WORSE,
-        words=" Complεx stands here in the proper layout, the paper's is the published one.",
+        words=" Here Complεx has the proper layout; the paper's numbers are for the published layout.",
     )
 
 
@@ -32,13 +32,14 @@ def ablations(evidence: Evidence) -> Iterator[Claim]:
     """What the paper says of tuning, of half the penalty, and of conjugates with other signs and in other places."""
     yield compared(
         evidence,
-        title="With settings of its own 5★ε is no worse than 5★E",
+        title="With settings tuned for it, 5★ε is no worse than 5★E",
         pairs=(RETUNED,),
         judge=lambda each: each.no_worse(SAME),
         holds=NO_WORSE,
         fails=WORSE,
-        words=" The paper says that tuning makes good what 5★ε loses on FB15K and WN18. Both forms have the settings"
-        " published as best for them, not searched again; the paper prints no such row for WN18RR and YAGO3-10.",
+        words=" The paper says that tuning restores the quality that 5★ε loses on FB15K and WN18. Both forms use the"
+        " settings published as best for them, without a new search. The paper prints no such row for WN18RR and"
+        " YAGO3-10.",
     )
     yield compared(
         evidence,
@@ -47,8 +48,8 @@ def ablations(evidence: Evidence) -> Iterator[Claim]:
         judge=lambda each: each.better(SAME),
         holds="tying is better",
         fails="half the penalty is as good or better",
-        words=" The paper compares 5★ε with 5★E_r, whose penalty sees real parts only, and concludes that it is not the"
-        " smaller penalty that keeps quality.",
+        words=" The paper compares 5★ε with 5★E_r, whose penalty covers real parts only, and concludes that the smaller"
+        " penalty is not the reason why quality is kept.",
     )
     yield compared(
         evidence,

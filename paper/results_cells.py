@@ -1,4 +1,4 @@
-"""The parts of docs/results.md that go cell by cell: against the printed numbers, what is missing, what made it."""
+"""The parts of docs/results.md by cell: comparison with print, missing runs, and the origin of each run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from conjoin.report.tables import HEADS, spans
 from conjoin.studies.spec import Row
 
 ELSEWHERE = ("YAGO3-10",)
-"""Datasets whose files are on none of the machines that were at hand."""
+"""Datasets whose files were not available."""
 GOAL = 30
-"""So many of the printed cells on the other datasets are to be reproduced."""
+"""Number of printed cells on the other datasets to reproduce."""
 SIX = ("complex", "complex-conj", "5star", "5star-conj", "5star-conj-tuned", "5star-neg")
 ALSO = {("WN18RR", "complex-conj-published")}
 """Besides the six main rows, what a claim needs several seeds of."""
@@ -37,7 +37,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1)
 
 
 def command(study: str, dataset: str, row: str, seeds: str = "0") -> str:
-    """What fills a cell."""
+    """The command that runs a cell."""
     run = f"conjoin study run studies/{study}.toml --only dataset={dataset},row={row} --seeds {seeds}"
     return f"`conjoin fetch {catalogued(dataset).name} && {run}`" if dataset in ELSEWHERE else f"`{run}`"
 
@@ -80,17 +80,20 @@ def agreement(findings: Findings, tried: Mapping[str, Mapping[str, str]]) -> tup
     if len(close) >= GOAL:
         verdict, standing = "confirmed", f"The aim was {GOAL}: reached."
     elif len(close) + missing < GOAL:
-        verdict, standing = "refuted", f"The aim was {GOAL}: out of reach, {len(ran) - len(close)} cells are off."
+        verdict, standing = (
+            "refuted",
+            f"The aim was {GOAL}: out of reach, because {len(ran) - len(close)} cells are outside.",
+        )
     else:
         standing = f"The aim is {GOAL}."
     less = [f"{HEADS[measure]} − paper" for measure in QUALITY]
     lines = [
-        f"**Our mean test MRR lies within {bare(WITHIN['mrr'])} of the printed one in {len(close)} of {len(here)}"
+        f"**Our mean test MRR is within {bare(WITHIN['mrr'])} of the printed one in {len(close)} of {len(here)}"
         f" cells on {datasets_of(here)}** ({len(ran)} run{f', {missing} not yet run' if missing else ''};"
-        f" the {len(elsewhere)} on {datasets_of(elsewhere)} are not counted). {standing} Hits@1, 3 and 10 all lie"
-        f" within {bare(WITHIN['hits1'])} too in {len(hits)} of these {len(close)}. Complεx is judged in the published"
-        " layout, the proper one stands beside it. Means are over the seeds given; the last epoch counts, ties are"
-        " pessimistic.",
+        f" the {len(elsewhere)} on {datasets_of(elsewhere)} are not counted). {standing} Hits@1, 3 and 10 are all"
+        f" within {bare(WITHIN['hits1'])} too in {len(hits)} of these {len(close)}. Complεx is compared in the"
+        " published layout; the table also has the proper layout. Means are over the listed seeds, with the weights"
+        " of the last epoch. An entity with the same score as the right answer counts as better (pessimistic ranks).",
         "",
         *_by_scatter(ran),
         *_exceptions(off, tried),
@@ -109,7 +112,7 @@ def agreement(findings: Findings, tried: Mapping[str, Mapping[str, str]]) -> tup
 
 
 def _by_scatter(ran: Sequence[RowResult]) -> list[str]:
-    """The same by a harder measure: what rounding and seeds explain."""
+    """A stricter comparison: the differences that rounding and seeds explain."""
     apart = [(outcome, d) for outcome in ran if (d := difference(outcome, "mrr")) is not None]
     if not apart:
         return []
@@ -126,13 +129,13 @@ def _by_scatter(ran: Sequence[RowResult]) -> list[str]:
     but_not = f", not {', '.join(outside)}" if outside else ""
     above, below = sum(d > 0 for _, d in apart), sum(d < 0 for _, d in apart)
     return [
-        f"By a harder measure: the median distance is {bare(statistics.median(sizes), decimals=4)}, the mean of the"
-        f" signed ones {signed(statistics.fmean(d for _, d in apart))}, {above} cells lie above and {below} below"
-        f" ({sign_test(above, below)}). Rounding in print and the printed deviations, at 95 %, explain"
+        f"A stricter comparison: the median distance is {bare(statistics.median(sizes), decimals=4)} and the mean"
+        f" signed difference {signed(statistics.fmean(d for _, d in apart))}; {above} cells are above the printed"
+        f" value and {below} below ({sign_test(above, below)}). Rounding and the printed deviations, at 95 %, explain"
         f" {len(apart) - len(beyond)} of {len(apart)}{unexplained}. With the weights of the last epoch, which the paper"
-        f" reports, {close} of {len(sizes)} lie within {bare(WITHIN['mrr'])}, by the first seed of each alone"
-        f" {len(ran) - len(outside)}{but_not}; with those of the best epoch on valid {sum(at_best)} of {len(at_best)}"
-        " would.",
+        f" reports, {close} of {len(sizes)} are within {bare(WITHIN['mrr'])}. With only the first seed of each cell,"
+        f" {len(ran) - len(outside)} are{but_not}. With the weights of the best epoch on valid, {sum(at_best)} of"
+        f" {len(at_best)} are.",
         "",
     ]
 
@@ -144,7 +147,8 @@ def _at_best(outcome: RowResult) -> float | None:
 
 
 def _outside_at_first(outcome: RowResult) -> float | None:
-    """How far off it would be had no further seed been run, if that is too far. What is off is likelier to get one."""
+    """The difference for the first seed alone, if it is too large; cells outside are more likely to get further"
+    " seeds."""
     first = replace(outcome, runs=(min(outcome.runs, key=lambda run: run.seed),))
     return None if reproduced(first, "mrr") else difference(first, "mrr")
 
@@ -168,7 +172,7 @@ def _which_settings(findings: Findings) -> str:
 
 
 def _with_proper(findings: Findings) -> Iterator[RowResult]:
-    """The judged outcomes, and beside them those of the same printed line that are not judged."""
+    """The judged outcomes, and the other outcomes with the same printed line."""
     for outcome in findings.outcomes.values():
         if published_value(outcome, "mrr") is not None:
             yield outcome
@@ -176,7 +180,7 @@ def _with_proper(findings: Findings) -> Iterator[RowResult]:
 
 def _line(outcome: RowResult) -> list[str]:
     dataset, row = outcome.benchmark.name, outcome.row
-    name = name_of(row) if outcome.judged else f"{name_of(row)}, beside"
+    name = name_of(row) if outcome.judged else f"{name_of(row)}, for comparison"
     printed = published_value(outcome, "mrr")
     head = [dataset, name]
     paper = f"{printed:.3f}"
@@ -219,7 +223,7 @@ def _exceptions(off: Sequence[RowResult], tried: Mapping[str, Mapping[str, str]]
         note = tried.get(outcome.benchmark.name, {}).get(outcome.row.name, "nothing yet")
         seeds = len(outcome.runs)
         lines.append(
-            f"- {outcome.benchmark.name} {name_of(outcome.row)}, {seeds} seed{'s' if seeds > 1 else ''}: ours less the"
+            f"- {outcome.benchmark.name} {name_of(outcome.row)}, {seeds} seed{'s' if seeds > 1 else ''}: ours minus the"
             f" paper's: {', '.join(parts)}. Tried: {note}."
         )
     return lines
@@ -229,7 +233,7 @@ def _once_outside(close: Sequence[RowResult], tried: Mapping[str, Mapping[str, s
     """What was tried about cells that lie within now: a reader should know that they were looked at again."""
     notes = [(outcome, tried.get(outcome.benchmark.name, {}).get(outcome.row.name)) for outcome in close]
     told = [f"{outcome.benchmark.name} {name_of(outcome.row)}: {note}" for outcome, note in notes if note]
-    return ["", f"Once outside, and what was tried: {'; '.join(told)}."] if told else []
+    return ["", f"Cells that were outside at first, and what was tried: {'; '.join(told)}."] if told else []
 
 
 def read_tried(file: Path) -> dict[str, dict[str, str]]:
@@ -250,8 +254,8 @@ def missing(findings: Findings, tried: Mapping[str, Mapping[str, str]]) -> list[
         why = _few(outcome) if have else tried.get(dataset, {}).get(name, absent(dataset))
         lines.append((dataset, name, why, command(study.name, dataset, name, spans(wanted).replace("–", "-"))))
     if not lines:
-        return ["Nothing: every row has a run, the six main rows three seeds."]
-    return table(("dataset", "row", "state", "filled by"), lines, left=4)
+        return ["None: every row has a run, and the six main rows have three seeds."]
+    return table(("dataset", "row", "state", "command"), lines, left=4)
 
 
 def _few(outcome: RowResult) -> str:

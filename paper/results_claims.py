@@ -32,7 +32,7 @@ def layout(evidence: Evidence) -> Claim:
     on = "WN18RR"
     verdict, short, words = _explained(evidence, evidence.paper, on)
     if _seeds(evidence, evidence.paper, on) < SEEDS:
-        words = f"{words} {_commands(evidence.paper, on, LAYOUT)} fills it."
+        words = f"{words} To run it: {_commands(evidence.paper, on, LAYOUT)}."
     return Claim(
         title="The loss of Complεx on WN18RR comes from the published layout",
         verdict=verdict,
@@ -41,9 +41,9 @@ def layout(evidence: Evidence) -> Claim:
             f"**{head(verdict)}:** {words}",
             "",
             "The published code reads an entity's row as (re1, im1, re2, im2) at the head and as (re1, re2, im1, im2)"
-            " at the tail, so that one entity is two different vectors. `complex-conj` reads both alike,"
-            " `complex-conj(layout=published)` as the paper's code does. The paper prints .488 for ComplEx and .475 for"
-            " Complεx.",
+            " at the tail, so that one entity is two different vectors. `complex-conj` reads head and tail alike;"
+            " `complex-conj(layout=published)` reads them as the paper's code does. The paper prints .488 for ComplEx"
+            " and .475 for Complεx.",
             "",
             *_three_layouts(evidence),
         ],
@@ -61,19 +61,19 @@ def _explained(evidence: Evidence, study: Findings, dataset: str) -> tuple[Verdi
     if not lost.beyond():
         none = lost.interval is not None and lost.interval.high < SAME
         short = f"there is {'no loss' if none else 'no clear loss'} to explain here"
-        words = f"{short}. ComplEx less Complεx in the published layout: {lost.words()}."
+        words = f"{short}. ComplEx minus Complεx in the published layout: {lost.words()}."
         return "refuted" if none else "open", short, words
     share = regained.difference / lost.difference
     words = (
-        f"ComplEx less Complεx in the published layout is {lost.words()}; Complεx with one layout less Complεx in"
-        f" the published one is {regained.words()}, {100 * share:.0f} % of that loss. What is left, ComplEx less"
-        f" Complεx with one layout, is {left.words()}."
+        f"MRR of ComplEx minus Complεx in the published layout: {lost.words()}. Complεx with one layout minus Complεx"
+        f" in the published layout: {regained.words()}, {100 * share:.0f} % of that loss. The rest, ComplEx minus"
+        f" Complεx with one layout: {left.words()}."
     )
     over = evidence.above_halfway(regained.a, lost.a, lost.b)
     verdict: Verdict = "open"
     if over is not None:
         verdict = "confirmed" if over.low > 0 else "refuted" if over.high < 0 else "open"
-        words += f" What came back less half of the loss: {signed(over.low)} to {signed(over.high)}, at 95 %."
+        words += f" The regained part minus half of the loss: {signed(over.low)} to {signed(over.high)}, at 95 %."
     loss = bare(lost.difference, decimals=4)
     short = f"reading heads and tails alike brings back {100 * share:.0f} % of a loss of {loss}"
     if (fewest := _seeds(evidence, study, dataset)) < SEEDS:
@@ -101,8 +101,8 @@ def small_layout(evidence: Evidence) -> Claim:
             "",
             f"This is the same comparison at rank {cell.rank}, {cell.recipe.epochs} epochs and a softmax over"
             f" {cell.recipe.negatives:,} sampled entities, for which a CPU is enough: `conjoin study run"
-            " studies/layout.toml`. The claim is confirmed where what came back exceeds"
-            " half of the loss by all of that interval.",
+            " studies/layout.toml`. The claim is confirmed if the regained part exceeds"
+            " half of the loss over the whole interval.",
         ],
     )
 
@@ -121,7 +121,7 @@ def _three_layouts(evidence: Evidence) -> list[str]:
         if gained:
             moments = [mean_of(evidence, dataset, row, study=small) for row in LAYOUT]
             rows.append((f"{dataset}, small study", *moments, gained.words()))
-    heads = ("dataset", "ComplEx", "Complεx, one layout", "Complεx, published layout", "one layout less published")
+    heads = ("dataset", "ComplEx", "Complεx, one layout", "Complεx, published layout", "one layout minus published")
     return table(heads, rows)
 
 
@@ -140,7 +140,7 @@ def tying(evidence: Evidence) -> Claim:
         words = _unfinished(evidence, "WN18", ("complex-conj", "complex-twin"))
     else:
         told = "; ".join(f"{dataset} {each.words()}" for dataset, each in found.items())
-        words = f"{cases(verdicts, holds=holds, fails=fails)}. Complεx less its twin: {told}.{_one_model(found)}"
+        words = f"{cases(verdicts, holds=holds, fails=fails)}. Complεx minus its twin: {told}.{_one_model(found)}"
     rows = [
         (
             d,
@@ -155,20 +155,20 @@ def tying(evidence: Evidence) -> Claim:
     return Claim(
         title="Complεx is tying: conjugation itself does nothing",
         verdict=verdict,
-        short=f"by algebra, held by tests; runs: {runs}",
+        short=f"by algebra, checked by tests; runs: {runs}",
         lines=[
             f"**{head(verdict)}:** {why} {words}",
             "",
             "The twin ties a2 = a1 instead of a2 = conj(a1). Conjugating the second half of every entity turns one"
-            " model into the other: Re(conj(a) x conj(y)) = Re(a conj(x) y). That only flips signs, so penalty, starts"
-            " and optimisers are the same for both. Two tests hold it: scores and penalties are equal"
-            " (`tests/forms/test_facts.py`), and from matched starts both train along one path, with Adagrad, Adam"
-            " and SGD, to the same ranks (`tests/training/test_loop.py`). Runs from one seed start at different,"
-            " equally likely points, so their numbers agree in distribution, not digit by digit; an interval that still"
-            " crosses"
-            f" {bare(SAME)} wants more seeds, not another proof. That the positions of the conjugates *can be set"
-            " randomly*, as the paper says, follows: which half is tied to which, and whether with a conjugate, is a"
-            " renaming of coordinates.",
+            " model into the other: Re(conj(a) x conj(y)) = Re(a conj(x) y). That only flips signs, so penalty, initial"
+            " distribution and optimisers are the same for both. Two tests check this. Scores and penalties are equal"
+            " (`tests/forms/test_facts.py`). From matched starts both models train along one path, with Adagrad, Adam"
+            " and SGD, to the same ranks (`tests/training/test_loop.py`).",
+            "",
+            "Runs from one seed start at different, equally likely points, so their numbers agree in distribution, not"
+            f" digit by digit. An interval that still crosses {bare(SAME)} needs more seeds, not another proof. The"
+            " paper says that the positions of the conjugates *can be set randomly*. This follows: which half is tied"
+            " to which, and whether with a conjugate, only renames coordinates.",
             "",
             *table(("dataset", "Complεx", "a2 = a1", "95 % of the difference", f"equal to within {bare(SAME)}"), rows),
         ],
@@ -185,8 +185,8 @@ def _one_model(found: Mapping[str, Contrast]) -> str:
     if not small:
         return ""
     return (
-        f" The paired test tells the two apart on {', '.join(small)}, though they are one model: it knows nothing of"
-        " seeds. That is why no verdict on this page rests on such a p."
+        f" The paired test tells the two apart on {', '.join(small)}, though they are one model, because the"
+        " test does not account for seeds. Therefore no verdict on this page rests on such a p."
     )
 
 
@@ -212,9 +212,9 @@ def compared(
             if ours is not None:
                 verdicts[case] = judge(ours)
             judged = verdicts.get(case, "")
-            rows.append((dataset, f"{a} less {b}", signed(printed, decimals=3), told_on(dataset, ours), judged))
+            rows.append((dataset, f"{a} − {b}", signed(printed, decimals=3), told_on(dataset, ours), judged))
     verdict = all_of(verdicts.values())
-    print_says = f"speak against it on {', '.join(against)}" if against else "do not speak against it"
+    print_says = f"contradict it on {', '.join(against)}" if against else "do not contradict it"
     return Claim(
         title=title,
         verdict=verdict,
@@ -223,7 +223,7 @@ def compared(
             f"**{head(verdict)}:** {cases(verdicts, holds=holds, fails=fails)}. The printed numbers"
             f" {print_says}.{words}",
             "",
-            *table(("dataset", "MRR", "paper", "ours", ""), rows, left=2),
+            *table(("dataset", "MRR", "paper", "ours", "verdict"), rows, left=2),
         ],
     )
 
@@ -243,7 +243,7 @@ def cases(
     fails: str,
     named: Collection[str] = ("confirmed", "refuted", "open"),
 ) -> str:
-    """All cases that ran, by how they came out, with the names of those that came out in one of the ways `named`."""
+    """All cases that ran, by verdict, with the names of the cases whose verdict is in `named`."""
     told: dict[Verdict, str] = {"confirmed": holds, "refuted": fails, "open": "undecided"}
     parts = [
         f"{words} in {len(names)} of {len(verdicts)} cases" + (f" ({', '.join(names)})" if verdict in named else "")
@@ -254,7 +254,7 @@ def cases(
 
 
 def in_short(verdicts: Mapping[str, Verdict], *, holds: str, fails: str) -> str:
-    """The counts, and the names of those that fail."""
+    """The counts, and the names of the failing cases."""
     return cases(verdicts, holds=holds, fails=fails, named=("refuted",))
 
 
@@ -284,7 +284,7 @@ def _printed(findings: Findings, dataset: str, a: str, b: str) -> float | None:
 
 def _unfinished(evidence: Evidence, dataset: str, rows: Sequence[str]) -> str:
     lack = [row for row in rows if evidence.ran(dataset, row) is None]
-    return f"not yet run: {', '.join(lack)} on {dataset}. {_commands(evidence.paper, dataset, lack)} fills it."
+    return f"not yet run: {', '.join(lack)} on {dataset}. To run it: {_commands(evidence.paper, dataset, lack)}."
 
 
 def _commands(findings: Findings, dataset: str, rows: Sequence[str]) -> str:

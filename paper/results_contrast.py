@@ -1,4 +1,4 @@
-"""Two rows of a study held against each other: the difference of their MRRs, and the tests that the runs allow."""
+"""Compares two rows of a study: the difference of their MRRs, and the tests that the runs allow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conjoin.studies.parse import read_study
 
 Verdict = Literal["proved", "confirmed", "refuted", "mixed", "open"]
 SEEDS = 3
-"""From so many runs on each side on, seeds decide; with fewer the questions do."""
+"""With this number of runs on each side, Welch's test decides; with fewer, the paired test does."""
 LEVEL = 0.95
 SURE = 0.05
 
@@ -28,7 +28,7 @@ class Scatter:
     runs: int
 
     def reach(self, *counts: int) -> float:
-        """Half of the 95 % interval of a sum or difference of means over so many runs each, by Student's t."""
+        """Half of the 95 % interval of a sum or difference of means over `counts` runs each, by Student's t."""
         return student(self.runs - 1) * self.deviation * math.sqrt(sum(1 / count for count in counts))
 
 
@@ -124,7 +124,7 @@ class Evidence:
         paper, mobius, layout, readings = (collect(study, study.root) for study in read)
         found = cls(paper=paper, mobius=mobius, layout=layout, readings=readings, benches=benches)
         if flaws := [flaw for findings in found.studies for flaw in findings.flaws]:
-            raise SystemExit("these results cannot be used: " + "; ".join(flaws))
+            raise SystemExit("These results cannot be used: " + "; ".join(flaws))
         return found
 
     @property
@@ -151,7 +151,7 @@ class Evidence:
         return Contrast(a=a, b=b, difference=ours.mean - theirs.mean, runs=welch(ours, theirs), questions=questions)
 
     def above_halfway(self, middle: RowResult, *ends: RowResult) -> Interval | None:
-        """95 % of one MRR less the mean of two others: of all three together, as the two are no surer than the one.
+        """95 % interval of one MRR minus the mean of two others, with the uncertainty of all three.
 
         By seeds or by questions as in a `Contrast`.
         """
@@ -188,7 +188,7 @@ def largest_scatter(*outcomes: RowResult) -> Scatter | None:
 
 
 def student(freedom: float) -> float:
-    """So many standard errors hold 95 % of Student's t."""
+    """The number of standard errors that contain 95 % of Student's t."""
     from scipy import stats
 
     return float(stats.t.ppf((1 + LEVEL) / 2, freedom))
@@ -200,7 +200,7 @@ def sign_test(above: int, below: int) -> str:
 
     p = float(stats.binomtest(above, above + below).pvalue) if above + below else 1.0
     side = "above" if above > below else "below"
-    leans = f"ours lean to lie {side}" if p < SURE else "a coin may do that"
+    leans = f"ours tend to be {side}" if p < SURE else "this may be chance"
     return f"sign test, {p_words(p)}: {leans}"
 
 

@@ -44,16 +44,16 @@ def equal_parameters(evidence: Evidence) -> Claim:
         short=in_short(verdicts, holds=holds, fails=fails),
         lines=[
             f"**{head(verdict)}:** {cases(verdicts, holds=holds, fails=fails)}.",
-            *(["", "What is missing is filled by:", "", *(f"- {each}" for each in need)] if need else []),
+            *(["", "To run the missing rows:", "", *(f"- {each}" for each in need)] if need else []),
             "",
-            "`*-equal` has in all as many numbers as the tied form, at the nearest rank. On WN18RR and WN18 that rank"
-            " is 499 instead of 500: nothing to see. `5star-conj` and `5star-equal` are trained with the settings"
-            " published as best for 5★E, `5star-conj-tuned` with its own.",
+            "`*-equal` has in total as many numbers as the tied form, at the nearest rank. On WN18RR and WN18 that rank"
+            " is 499 instead of 500, too close for a difference. `5star-conj` and `5star-equal` are trained with the"
+            " settings published as best for 5★E, `5star-conj-tuned` with its own.",
             "",
-            *table(("dataset", "control", "tied form less control"), rows, left=2),
+            *table(("dataset", "control", "tied form minus control"), rows, left=2),
             "",
-            "ComplEx at half its rank owns as many relation numbers as Complεx, and half of the entities' numbers as"
-            " well. What each of the two saves of all numbers, and what it costs:",
+            "ComplEx at half its rank has as many relation numbers as Complεx, and half of the entities' numbers too."
+            " The table shows the fraction of all numbers that each of the two saves, and the difference in MRR:",
             "",
             *_half_rank(evidence),
         ],
@@ -68,7 +68,7 @@ def _half_rank(evidence: Evidence) -> list[str]:
             whole, tied, half = (sum(parameters(evidence.paper, dataset, row)) for row in HALVED)
             told = [told_on(dataset, evidence.contrast(dataset, row, HALVED[0])) for row in HALVED[1:]]
             rows.append((dataset, percent(1 - tied / whole), told[0], percent(1 - half / whole), told[1]))
-    heads = ("dataset", "Complεx saves", "Complεx less ComplEx", "half the rank saves", "half the rank less ComplEx")
+    heads = ("dataset", "Complεx saves", "Complεx minus ComplEx", "half the rank saves", "half the rank minus ComplEx")
     return table(heads, rows)
 
 
@@ -116,10 +116,10 @@ def printed_formula(evidence: Evidence) -> Claim:
         lines=[
             f"**{head(verdict)}:** {cases(verdicts, holds=holds, fails=fails)}.{only}",
             "",
-            "The published numbers are of q = conj(a h + b) · (c h + d)/|c h + d|. `quotient=mobius` computes"
-            " (a h + b)/(c h + d), as printed (decision 5). It is searched over penalty and learning rate"
-            " (`studies/mobius.toml`): MRR on valid chooses, at its best epoch; the test MRR of the chosen one stands"
-            " beside the published reading at the published settings, last epoch.",
+            "The published numbers were computed with q = conj(a h + b) · (c h + d)/|c h + d|. `quotient=mobius`"
+            " computes (a h + b)/(c h + d), as printed (decision 5). Its penalty and learning rate are searched"
+            " (`studies/mobius.toml`), and the best MRR on valid at any epoch chooses. The table compares the test MRR"
+            " of the chosen settings with the published reading at the published settings, last epoch.",
             "",
             *table(("dataset", "form", "searched", "chosen", "MRR", "published reading", "difference"), rows, left=4),
             *alike,
@@ -152,15 +152,15 @@ def _tuned_alike(evidence: Evidence) -> tuple[list[str], dict[str, Verdict]]:
     return [
         "",
         f"On a CPU both readings are searched alike: {'; '.join(searched.values())} (`conjoin study run"
-        " studies/readings.toml --seeds 0`). MRR on valid of seed 0 chooses, at its"
-        " best epoch; then the chosen ones are run with two more seeds. MRR on test:",
+        " studies/readings.toml --seeds 0`). The best MRR on valid of seed 0 at any epoch chooses; then the chosen"
+        " settings are run with two more seeds. MRR on test:",
         "",
         *table(("dataset", "form", "as printed", "published reading", "difference"), rows, left=2),
         "",
-        "At the edge of the search, where no faster rate was tried with that penalty, no weaker or no stronger one"
-        " at all, or no longer run though the last epoch was the best, lie the chosen settings of the formula as"
-        f" printed in {at_the_edge['mobius']} of {len(rows)} cases,"
-        f" of the published reading in {at_the_edge['phase']}: there others might do better.",
+        "Chosen settings at the edge of the search might not be the best: no larger learning rate was tried with"
+        " that penalty, no weaker or no stronger penalty was tried, or the last epoch was the best. This is so for the"
+        f" formula as printed in {at_the_edge['mobius']} of {len(rows)} cases,"
+        f" and for the published reading in {at_the_edge['phase']}.",
     ], verdicts
 
 
@@ -221,10 +221,10 @@ def generalises(evidence: Evidence) -> Claim:
         lines=[
             f"**{found} of {len(rows)} datasets run.** Tying a general 2 × 2 block with c = −conj(b), d = conj(a) is"
             " the Hamilton product of QuatE, here with ComplEx's settings, not tuned for it. The last two columns have"
-            " the test MRR at the epoch that is best on valid; where that is clearly higher, the last came too late.",
+            " the test MRR at the epoch that is best on valid; if that is clearly higher, training was too long.",
             "",
             *table(
-                ("dataset", "QuatE", "ComplEx", "QuatE less ComplEx", "QuatE, best epoch", "ComplEx, best epoch"), rows
+                ("dataset", "QuatE", "ComplEx", "QuatE minus ComplEx", "QuatE, best epoch", "ComplEx, best epoch"), rows
             ),
         ],
     )

@@ -77,10 +77,10 @@ def bytes_saved(findings: Findings) -> list[str]:
             )
     heads = ("dataset", "forms", "rank", "all", "relations", "saved", "of relations", "of all")
     return [
-        f"**Half of the relations' bytes, which is {percent(min(shares))} to {percent(max(shares))} of a model.**"
-        " Counted, not estimated: 2k numbers per entity, reciprocal relations included, float32, at the paper's ranks."
-        f" The counts equal those of the {checked} runs of these forms. Training keeps a second number per parameter"
-        " (Adagrad's sum), so it saves twice the bytes and the same share.",
+        f"**Tying saves half of the relations' bytes, which is {percent(min(shares))} to {percent(max(shares))} of a"
+        " model.** Counted, not estimated: 2k numbers per entity, reciprocal relations included, float32, at the"
+        f" paper's ranks. The counts equal those of the {checked} runs of these forms. Training keeps a second number"
+        " per parameter (Adagrad's sum), so it saves twice the bytes and the same share.",
         "",
         *table(heads, rows, left=2),
     ]
@@ -157,7 +157,7 @@ def time_saving(evidence: Evidence) -> tuple[Verdict, str, list[str]]:
         if seen := sorted({round(1e4 * wide[name] / PUBLISHED_SAVING[name]) for name in clear}):
             ends = " to ".join(map(str, dict.fromkeys((seen[0], seen[-1]))))
             short += (
-                f"; those with the published widths that exceed the scatter are {ends} % of the printed saving, the"
+                f"; with the published widths, savings beyond the scatter are {ends} % of the printed saving, the"
                 " rest is not explained"
             )
         told = "; ".join(f"{n}: {whole_percent(wide[n])} wide, {whole_percent(equal[n])} equal" for n in full)
@@ -165,10 +165,10 @@ def time_saving(evidence: Evidence) -> tuple[Verdict, str, list[str]]:
         but = f", which it does not on {faint}" if faint else ""
         lines.append(
             f"**{verdict.capitalize()}: {words}.** {SWEPT} The same eager program in plain PyTorch saves, with these"
-            f" widths and with 2k for both: {told}. A saving counts where it exceeds the scatter of its rounds{but};"
-            " it came mostly from the tables where less than half of it is left at equal widths, beyond the scatter of"
-            " both. The sizes that the paper prints, on other cards, are larger: the last column says which part of"
-            " them is seen here. The rest is not explained."
+            f" widths and with 2k for both: {told}. A saving counts if it exceeds the scatter of its rounds{but}."
+            " It came mostly from the tables if less than half of it is left at equal widths, beyond the scatter of"
+            " both. The savings that the paper prints, from other graphics cards, are larger. The last column says"
+            " which part of them we see; the rest is not explained."
         )
         if rest := [name for name in PUBLISHED_SAVING if name not in full and name not in ELSEWHERE]:
             lines.append(f"Not yet timed: {', '.join(rest)}. `{bench_command(evidence.paper)}` fills them.")
@@ -183,9 +183,9 @@ def time_saving(evidence: Evidence) -> tuple[Verdict, str, list[str]]:
     lines += [
         "",
         "Time per epoch that 5★ε saves against 5★E, measured alone on one H200 (`bench/results`). ± is the scatter of"
-        " its rounds, from the fastest to the slowest of either form; what lies within it is no difference. The"
-        " published recipe is timed in plain PyTorch, eager and in float32, with either width; Conjoin is timed with"
-        " its own kernels, in bf16, and knows equal widths only. The seconds of the study's own runs are not compared:"
+        " its rounds, from the fastest to the slowest of either form; a smaller saving counts as none. The published"
+        " recipe is timed in plain PyTorch, eager and in float32, with either width. Conjoin is timed with its own"
+        " kernels, in bf16; it has equal widths only. The times of the study's own runs are not compared, because"
         " several of them shared the card.",
         "",
         *table(heads, rows),

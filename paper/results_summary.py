@@ -1,4 +1,4 @@
-"""The first lines of docs/results.md: what a reader with two minutes should know."""
+"""The first lines of docs/results.md: the summary."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ def what_sharing_saves(evidence: Evidence) -> list[str]:
     wide, plain, ours = (beyond_scatter(pairs, key) for key in ("wide_seconds", "plain_seconds", "seconds_per_epoch"))
     quality = [f"{rows[tied].label.rstrip('∇')} {_differences(evidence, tied, whole)}" for tied, whole in TIED]
     return [
-        f"- **Bytes.** Half of the relations' numbers. Of a whole model that is {' and '.join(of_all)}.",
-        "- **Time.** What an epoch of 5★ε saves of one of 5★E. Entities of equal width: with Conjoin's kernels"
+        f"- **Bytes.** Tying saves half of the relations' numbers. Of a whole model that is {' and '.join(of_all)}.",
+        "- **Time.** Time per epoch that 5★ε saves against 5★E. With entities of equal width: with Conjoin's kernels"
         f" {ours}; in plain PyTorch {plain}. The paper prints {min(PUBLISHED_SAVING.values())} to"
         f" {max(PUBLISHED_SAVING.values())} %; in plain PyTorch with the wider entities of its code we see {wide}.",
-        "- **Quality.** MRR of the tied form less that of the untied one, with the settings of the untied one:"
-        f" {'; '.join(quality)}. With settings of its own, 5★ε {_differences(evidence, *RETUNED)}.",
-        "- **Instead.** ComplEx at half its rank has half of all numbers, the entities' too; its MRR less that of"
+        "- **Quality.** MRR (mean reciprocal rank) of the tied form minus that of the untied form, both with the"
+        " settings of the untied form:"
+        f" {'; '.join(quality)}. With settings tuned for it: 5★ε {_differences(evidence, *RETUNED)}.",
+        "- **Alternative.** ComplEx at half its rank has half of all numbers, of entities too. Its MRR minus that of"
         f" ComplEx is {_differences(evidence, 'complex-half', 'complex')}.",
     ]
 
 
 def how_sure(evidence: Evidence) -> str:
-    """How many seeds stand behind the numbers, and how far seeds scatter."""
+    """How many seeds the numbers rest on, and how far seeds scatter."""
     here, elsewhere = printed_cells(evidence.paper)
     ran = [outcome for outcome in here if outcome.runs]
     once = sum(len(outcome.runs) == 1 for outcome in ran)
     scatter = [o.published.mrr_pm for o in here if o.published is not None and o.published.mrr_pm is not None]
     return (
         f"- **How sure.** {_share(len(ran), len(here))} printed cells on {datasets_of(here)} were run, {once} of them"
-        f" with one seed, and none of the {len(elsewhere)} on {datasets_of(elsewhere)}; by the paper's"
-        f" deviations seeds scatter by {one_digit(min(scatter))} to {one_digit(max(scatter))}: read a difference of"
-        " that size as none."
+        f" with one seed, and none of the {len(elsewhere)} on {datasets_of(elsewhere)}. By the paper's"
+        f" deviations, seeds scatter by {one_digit(min(scatter))} to {one_digit(max(scatter))}; treat a difference of"
+        " that size as zero."
     )
 
 

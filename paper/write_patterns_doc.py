@@ -1,9 +1,9 @@
 """Fill in the measured blocks of docs/patterns.md and docs/ties.md: python -m paper.write_patterns_doc [--measure]
 
-Blocks stand between `<!-- patterns: NAME -->` and `<!-- /patterns -->` and come from committed results: the runs under
-studies/results, patterns.json of each dataset, recovery.json and popularity.json. docs/images/pattern-effects.svg is
-drawn from the same. `--measure` first mines the planted graphs again, finds the patterns of datasets that are on this
-machine and counts how far popularity alone leads on them.
+Blocks are between `<!-- patterns: NAME -->` and `<!-- /patterns -->` and come from committed results: the runs under
+studies/results, patterns.json of each dataset, recovery.json and popularity.json. docs/images/pattern-effects.svg
+shows the same numbers. `--measure` first mines the planted graphs again, finds the patterns of the datasets on this
+machine, and computes the MRR of counting tails alone.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def predictions() -> str:
             ]
             for outcome in mine
         ]
-        lines.append(table(["claim", "graph", "first", "second", "difference", "95 % interval", ""], rows, left=2))
+        lines.append(
+            table(["claim", "graph", "first", "second", "difference", "95 % interval", "verdict"], rows, left=2)
+        )
     return "\n".join(lines)
 
 
@@ -181,7 +183,7 @@ def measure(*, entities: int = 120) -> None:
 
 def main() -> None:
     words = parser(__doc__)
-    words.add_argument("--measure", action="store_true", help="first measure anew what runs do not tell")
+    words.add_argument("--measure", action="store_true", help="first mine the planted graphs and datasets again")
     if words.parse_args().measure:
         measure()
     patterns_effects.draw()

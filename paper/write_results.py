@@ -81,56 +81,75 @@ def page(root: Path = ROOT) -> str:
         "<!-- written by paper/write_results.py from studies/results and bench/results; do not edit -->",
         "# What the results show",
         "",
-        f"{runs} runs are in. This page is written from them by `python -m paper.write_results`; a test writes it"
-        " again and compares. All tables, tests and plots of the study: `conjoin study report studies/paper.toml`;"
-        " how to run it: [reproduce](reproduce.md); names and signs of the forms: [ties](mathematics.md#ties).",
+        "This page shows what a model saves and loses when its relations share parameters by conjugation, and which"
+        " claims of the paper hold. *Tied* means that one half of a relation's numbers is computed from the other half."
+        " A *form* is one way to build a relation's map from numbers, such as ComplEx or 5★E;"
+        " [ties](mathematics.md#ties) lists all names and signs.",
         "",
-        "What sharing parameters by conjugation saves and costs, at the paper's settings:",
+        f"{runs} runs are in. `python -m paper.write_results` writes this page from them; a test checks that it is"
+        " current. For all tables, tests and plots, use `conjoin study report studies/paper.toml`. To run the study,"
+        " see [reproduce](reproduce.md).",
+        "",
+        "At the paper's settings:",
         "",
         *what_sharing_saves(evidence),
         how_sure(evidence),
         "",
-        *table(("claim", "verdict", "in short"), glance, left=3),
+        *table(("claim", "verdict", "evidence in short"), glance, left=3),
         "",
-        "The verdicts are computed from 95 % intervals of differences; equal means within .003. With at least three"
-        " seeds on both sides the interval is Welch's over seeds, of these test questions. With fewer it is that of the"
-        " paired test over the test triples (reciprocal ranks, both questions of a triple averaged), which knows"
-        " nothing of other seeds, widened by the scatter of seeds: the larger of what the paper prints and what three"
-        " or more of ours show (by Student's t, as that is of few runs too); where neither is known, the case is open."
-        " The p-values of both tests stand beside, unwidened."
-        " Each interval is of 95 % by itself: with many cases some err. Of the cases that"
-        " ran, *confirmed* means that all speak for the claim, *refuted* that some speak"
-        " against it and none for it, *mixed* that some do either, *open* all else. *Proved* is what follows by"
-        " algebra; runs could only contradict it. Some claims have a rule of their own: the first"
-        f" counts cells and is confirmed by {GOAL} of them, so that single ones may fail; the two on the layout ask"
-        " whether more than half of a loss comes back; times are compared with the scatter of their rounds.",
+        "### How to read the numbers",
+        "",
+        "A test question asks for the head or the tail of a known fact, and the model ranks all entities as answers."
+        " *MRR* is the mean of 1 / rank of the right answer: 1 is perfect. *Hits@n* is the fraction of questions"
+        " whose right answer is among the first n. A *cell* is one form on one dataset.",
+        "",
+        "The verdicts come from 95 % intervals of differences; *equal* means within .003.",
+        "",
+        "- With at least three seeds on both sides, the interval is that of *Welch's test*. It compares the means of"
+        " two sets of runs, and says whether a difference would hold for other seeds on these test questions.",
+        "- With fewer seeds, the interval is that of the *paired test*. It compares the reciprocal ranks of two"
+        " models on the same test triples, averaged over the two questions about each triple. It says nothing about"
+        " other seeds, so the interval is widened by the scatter of seeds (by Student's t, because few runs determine"
+        " it). That is the larger of two deviations: the one the paper prints, and the one of three or more of our"
+        " runs. If neither is known, the case is open.",
+        "- The p-values of both tests are given as they are, without this widening.",
+        "- Each interval covers 95 % on its own, so among many cases some are wrong.",
+        "",
+        "Only cases that ran count. A claim is *confirmed* if all cases support it, *refuted* if some contradict it"
+        " and none supports it, *mixed* if some support and some contradict it, and *open* otherwise. *Proved* claims"
+        " follow by algebra; runs could only contradict them. Three kinds of claims have another rule."
+        f" The first claim counts cells and is confirmed by {GOAL} of them, so that single cells may fail."
+        " The two claims on the layout ask whether more than half of a loss comes back."
+        " Times are compared with the scatter of their rounds.",
         "",
         *(line for claim in sections for line in (f"## {claim.title}", "", *claim.lines, "")),
         "## Not yet run",
         "",
         f"Rows without a run, and main rows with fewer than three seeds. {seeds_of_short_runs(paper)}"
-        " `conjoin study plan studies/paper.toml --machine 'NVIDIA H200'` puts them in order of cost.",
+        " `conjoin study plan studies/paper.toml --machine 'NVIDIA H200'` lists them by cost.",
         "",
         *missing(paper, tried),
         "",
         "## Card minutes",
         "",
-        "Training alone, from the seconds in `result.json`; starting, validating and ranking come on top. Runs"
-        " that shared the card with others took longer than alone.",
+        "These are training times from `result.json`, without start, validation and ranking. Runs that shared the"
+        " graphics card with other runs took longer than they would alone.",
         "",
         *card_minutes(paper, mobius),
         "",
         "## Where each number comes from",
         "",
-        "One line per run. Its command with `--root DIR` trains the run again beside ours. A CPU gives the same ranks"
-        " if four things are the same: the sources (the commit of that line), the torch version and the number of"
-        " threads (both in `run.json`), and the study file as it was when the run was committed. Another commit may"
-        " round otherwise, which moves 5★ [as another seed does](reproduce.md#what-repeats). `data` begins the checksum"
-        " of the graph, `seconds` are of training. `conjoin study restore STUDY -o DIR` writes the run's folder with"
-        " the rest: settings, versions, every epoch, every rank. A + after a commit: files had been changed since."
-        " Where the commit was not recorded, take the one that added the run to `studies/results`."
-        f" Of the {_runs(evidence.readings)} runs of `studies/readings.toml` those of the chosen settings are listed;"
-        " `conjoin study run studies/readings.toml --seeds 0 --root DIR` does the whole search again.",
+        "The table has one line per run. Its command with `--root DIR` trains the run again in another folder. A CPU"
+        " gives the same ranks if four things are the same: the sources (the commit of that line), the torch version"
+        " and the number of threads (both in `run.json`), and the study file at the commit that added the run. Another"
+        " commit may round differently, which changes 5★ [as much as another seed](reproduce.md#what-repeats).",
+        "",
+        "`data` is the start of the graph's checksum, and `seconds` is the training time. `conjoin study restore STUDY"
+        " -o DIR` writes the run's folder with its settings, versions, epochs and ranks. A + after a commit means that"
+        " files had uncommitted changes. If the commit was not recorded, take the one that added the run to"
+        f" `studies/results`. Of the {_runs(evidence.readings)} runs of `studies/readings.toml`, the table lists the"
+        " runs with the chosen settings; `conjoin study run studies/readings.toml --seeds 0 --root DIR` repeats the"
+        " whole search.",
         "",
         *origins(paper, mobius, evidence.layout, controls.chosen_readings(evidence)),
     ]
@@ -142,7 +161,7 @@ def _runs(findings: Findings) -> int:
 
 
 def wrapped(lines: Iterable[str]) -> Iterator[str]:
-    """Prose in lines of at most 120 characters where that can be; tables, p and what stands in backticks stay whole."""
+    """Prose wrapped to at most 120 characters; tables, p-values and text in backticks are not broken."""
     for line in lines:
         if line.startswith(("|", "<!--")) or len(line) <= WIDTH:
             yield line

@@ -23,8 +23,8 @@ def test_what_to_take_home(place: Path) -> None:
     ran(place, "WN18RR", "complex-half", [0.485])
     told = " ".join(write_results.page(place).split())
     assert "Complεx −0.0020 (WN18) to +0.0010 (WN18RR) (FB15K-237, FB15K not yet run); 5★ε not yet run; 5★ε_n" in told
-    assert "its MRR less that of ComplEx is −0.0030 (WN18RR) (FB15K-237, FB15K, WN18 not yet run)." in told
+    assert "MRR minus that of ComplEx is −0.0030 (WN18RR) (FB15K-237, FB15K, WN18 not yet run)." in told
     assert (
         "2 of the 35 printed cells on FB15K-237, WN18RR, FB15K and WN18 were run, 1 of them with one seed, and" in told
     )
-    assert "none of the 8 on YAGO3-10; by the paper's deviations seeds scatter by" in told
+    assert "none of the 8 on YAGO3-10. By the paper's deviations, seeds scatter by" in told

@@ -47,7 +47,7 @@ def test_predictions_are_about_the_study_and_told_as_such() -> None:
     assert sum(len(each.claims) for each in asked.predictions) > 20
     told = write_patterns_doc.predictions()
     assert told.count("**Predicted: ") == len(asked.predictions)
-    assert f"A claim with > says better by more than {asked.margin} in MRR" in told
+    assert f"by more than {asked.margin} in MRR" in told
 
 
 def test_the_plot_shows_the_numbers_of_the_page() -> None:
@@ -85,7 +85,7 @@ def test_a_tie_that_is_better_at_a_small_rank_is_held_against_the_paper_s(place:
         ran(place, "FB15K-237", row, [worse])
     paper = collect(study_in(place), place / "studies" / "results")
     told = [patterns_ties._full_size(paper, "5star-neg", "5★ε_n", names) for names in (["WN18RR"], ["FB15K-237"])]
-    assert told[0] == " With the paper's rank and epochs 5★ε_n less 5★ε is WN18RR +0.010: the order is kept."
+    assert told[0] == " With the paper's rank and epochs 5★ε_n minus 5★ε is WN18RR +0.010: the order is kept."
     assert told[1].endswith("FB15K-237 −0.010: the order is not kept.")
     assert patterns_ties._full_size(paper, "5star-neg", "5★ε_n", ["WN18"]) == ""
 

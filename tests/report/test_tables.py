@@ -113,7 +113,7 @@ def test_agreement_table_has_differences_and_verdicts(tmp_path: Path) -> None:
     assert column(table, "H@3 − paper") == ["−0.0100", "0.0000"]
     assert column(table, "Paper, s/epoch") == ["9 ± 1", "4 ± 0"]
     assert column(table, "Verdict on Hits@n") == ["H@3 lower by .010", "reproduced within .005"]
-    assert "Ours: test card" in table.notes[0]
+    assert "test card" in table.notes[0]
 
 
 def test_matrix_of_welch_tests(tmp_path: Path) -> None:
