@@ -79,7 +79,7 @@ def test_gradients_are_finite_where_query_and_entity_coincide(name: str, dtype: 
     assert all(bool(torch.isfinite(each).all()) and each.dtype == dtype for each in found)
 
 
-def test_a_link_needs_no_gradient_of_its_own() -> None:
+def test_links_without_pull_use_autograd() -> None:
     class Cubic(Link):
         name = "cubic"
 

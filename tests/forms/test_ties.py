@@ -19,7 +19,7 @@ TIES = [
 
 
 @pytest.mark.parametrize(("tie", "text", "value"), TIES)
-def test_what_a_tie_derives_and_prints(tie: Tie, text: str, value: complex) -> None:
+def test_ties_derive_and_print_their_value(tie: Tie, text: str, value: complex) -> None:
     stored = {"a": Z(torch.tensor([7.0]), torch.tensor([9.0])), "b": Z(torch.tensor([3.0]), torch.tensor([4.0]))}
     derived = tie.derive(stored)
     assert complex(derived.re.item(), derived.im.item()) == value

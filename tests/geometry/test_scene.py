@@ -58,7 +58,7 @@ def test_an_elliptic_flow_closes() -> None:
     assert np.linalg.norm(way[0] - way[-1]) < 0.02
 
 
-def test_swapped_discs_are_told() -> None:
+def test_swapped_discs_are_named_in_the_description() -> None:
     assert scene(1, 2, 2, 1).apart
     assert "swaps" in scene(1 + 1j, 2, 2, 1 - 1j).words
     assert not scene(2, 1, 1, 2).apart

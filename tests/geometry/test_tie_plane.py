@@ -40,7 +40,7 @@ def test_the_points_are_the_queries() -> None:
     assert len(found.relations) == len(found.z)
 
 
-def test_what_a_plane_explains_over_entities_is_least_squares() -> None:
+def test_explained_variance_equals_least_squares() -> None:
     own, net = graph(), model("complex-conj")
     found = transformed(net, own, run="run", form="Complεx", coordinate=2)
     x = net.entities.weight.numpy()

@@ -104,7 +104,7 @@ class Normalised(Form):
         return super().factor(name, heads, unfolded[0], tails, query)
 
 
-def test_a_model_holds_what_relations_share_with_its_state() -> None:
+def test_models_store_shared_parameters_and_state() -> None:
     before = torch.random.get_rng_state()
     one, same, other = (Model(Normalised(), 7, 2, rank=4, seed=seed, dtype=torch.float64) for seed in (1, 1, 2))
     assert torch.equal(torch.random.get_rng_state(), before)

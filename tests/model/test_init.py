@@ -45,7 +45,7 @@ def test_seeds_and_streams_are_apart() -> None:
     assert torch.equal(drawn[0], rows(0, 16, 4))
 
 
-def test_a_generator_belongs_to_its_name_alone() -> None:
+def test_generators_depend_on_their_name_only() -> None:
     numbers = [torch.randint(1 << 60, (1,), generator=generator(1, "order", 12)).item() for _ in range(2)]
     assert numbers[0] == numbers[1]
     others = [(11, "order", 2), (1, "order", 2), (1, "other", 12), (-1, "order", 12), (1 << 70, "order", 12)]

@@ -67,7 +67,7 @@ def test_an_entity_is_two_reals_per_rank_and_all_forms_share_the_entities(name: 
     assert 0 < model.relations.abs().max() < 1e-2
 
 
-def test_scale_and_type_are_those_asked_for() -> None:
+def test_initial_scale_and_dtype() -> None:
     small, large = (Model("5star", 50, 2, rank=8, scale=scale).entities.weight for scale in (1e-3, 1.0))
     torch.testing.assert_close(small * 1e3, large)
     assert (
@@ -76,7 +76,7 @@ def test_scale_and_type_are_those_asked_for() -> None:
     )
 
 
-def test_torch_defaults_change_no_start() -> None:
+def test_initial_weights_do_not_depend_on_torch_defaults() -> None:
     usual = Model("5star", 20, 2, rank=4)
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -90,7 +90,7 @@ def test_torch_defaults_change_no_start() -> None:
     assert torch.equal(usual.relations, other.relations)
 
 
-def test_a_seed_is_a_whole_number() -> None:
+def test_seeds_must_be_integers() -> None:
     assert torch.equal(
         *(Model("5star", 5, 2, rank=2, seed=one).relations for one in (1, np.int64(1)))  # type: ignore[arg-type]
     )
@@ -133,6 +133,6 @@ def test_impossible_models_are_refused() -> None:
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "cdua"])
-def test_a_device_that_is_not_here_is_told_with_the_way_out(device: str) -> None:
+def test_missing_devices_are_refused_by_name(device: str) -> None:
     with pytest.raises(UsageError, match=f"device '{device}'"):
         Model("complex", 3, 1, rank=2, device=device)

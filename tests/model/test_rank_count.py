@@ -18,7 +18,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 2**31), st.integers(0, 5))
-def test_counts_are_those_of_plain_comparison(entities: int, rows: int, seed: int, room: int) -> None:
+def test_rank_counts_equal_plain_comparison(entities: int, rows: int, seed: int, room: int) -> None:
     source = torch.Generator().manual_seed(seed)
     scores = torch.randint(4, (rows, entities + room), generator=source).float()
     t = torch.randint(entities, (rows,), generator=source)
@@ -54,7 +54,7 @@ def test_a_score_that_is_not_finite_is_noticed(bad: float) -> None:
     assert count(scores, t, (nobody, nobody), 9) is None
 
 
-def test_a_table_counts_on_the_card_what_it_counts_in_blocks() -> None:
+def test_gpu_counts_equal_blockwise_counts() -> None:
     source = torch.Generator().manual_seed(5)
     table = EntityTable(torch.randint(-2, 3, (50, 4), generator=source).float().to(DEVICE))
     q = torch.randint(-2, 3, (6, 4), generator=source).float().to(DEVICE)

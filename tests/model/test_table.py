@@ -171,7 +171,7 @@ def test_the_monitor_sees_a_dense_loss() -> None:
     assert table.path(BATCH).startswith("dense")
 
 
-def test_the_bounded_loss_holds_no_matrix_of_scores() -> None:
+def test_the_bounded_loss_does_not_allocate_the_score_matrix() -> None:
     table, q, t = bounded()
     with Allocations() as seen:
         loss = table.nll(q.requires_grad_(), t)

@@ -16,7 +16,7 @@ from conjoin.training.recipe import Recipe
 @pytest.mark.parametrize(
     ("entities", "rank", "batch", "budget"), [(1000, 12, 100, 2 << 30), (5001, 40, 300, 1 << 20), (70, 3, 129, 1)]
 )
-def test_bytes_are_those_of_the_buffers(entities: int, rank: int, batch: int, budget: int, precision: str) -> None:
+def test_planned_bytes_equal_the_buffers(entities: int, rank: int, batch: int, budget: int, precision: str) -> None:
     pytest.importorskip("triton", reason="triton is not installed: it is for Linux only")
     from conjoin.kernels.fused_queries import FusedQueries, precision_of
     from conjoin.kernels.fused_table import FusedTable, Optimised
@@ -36,7 +36,7 @@ def test_bytes_are_those_of_the_buffers(entities: int, rank: int, batch: int, bu
     assert found.product == 4 * table.rows * table.columns * (1 if table.chunk >= entities else 2)
 
 
-def test_inputs_are_those_that_a_step_reads() -> None:
+def test_planned_inputs_equal_the_inputs_of_a_step() -> None:
     pytest.importorskip("triton", reason="triton is not installed: it is for Linux only")
     from conjoin.model.model import Model
     from conjoin.training.steps.choose import optimizer_for

@@ -33,15 +33,13 @@ def groups_of(asked: torch.Tensor) -> list[tuple[tuple[int, ...], int]]:
     group_queries=st.integers(1, 9),
     seed=st.integers(0, 2**31),
 )
-def test_every_example_comes_once_and_groups_are_as_few_as_they_can_be(
-    heads: list[int], together: int, seed: int
-) -> None:
+def test_every_example_occurs_once_in_the_fewest_groups(heads: list[int], group_queries: int, seed: int) -> None:
     queries = torch.tensor([[head, head % 2, number] for number, head in enumerate(heads)]).reshape(-1, 3)
-    order = epoch_order(queries, together, source(seed))
+    order = epoch_order(queries, group_queries, source(seed))
     assert sorted(order.tolist()) == list(range(len(heads)))
-    if together > 1:
+    if group_queries > 1:
         counts = [heads.count(head) for head in set(heads)]
-        wanted = sum(-(-count // together) for count in counts)
+        wanted = sum(-(-count // group_queries) for count in counts)
         assert len(groups_of(queries[order, :2])) <= wanted
 
 
@@ -53,7 +51,7 @@ def test_answers_and_places_of_a_group_are_drawn_anew() -> None:
     assert len(first_groups) == 5
 
 
-def test_groups_stand_in_any_order_and_are_no_longer_than_wanted() -> None:
+def test_groups_are_shuffled_and_at_most_as_long_as_asked() -> None:
     queries = torch.tensor([[max(0, number - 2), 0, number] for number in range(60)])
     runs = [groups_of(queries[epoch_order(queries, 2, source(seed)), :2]) for seed in range(20)]
     assert all(run != sorted(run) for run in runs)
@@ -62,7 +60,7 @@ def test_groups_stand_in_any_order_and_are_no_longer_than_wanted() -> None:
     )
 
 
-def test_apart_is_the_order_of_before() -> None:
+def test_group_queries_1_is_a_plain_permutation() -> None:
     queries = torch.arange(30).reshape(10, 3)
     assert torch.equal(epoch_order(queries, 1, source()), torch.randperm(10, generator=source()))
 

@@ -142,7 +142,7 @@ def test_factors_of_zero_have_finite_gradients(name: str) -> None:
     assert all(bool(torch.isfinite(p.grad).all()) for p in model.parameters() if p.grad is not None)
 
 
-def test_bounded_gradients_hold_no_matrix_of_scores() -> None:
+def test_bounded_gradients_do_not_allocate_the_score_matrix() -> None:
     budget, entities = 256 << 10, 6000
     model = model_of("5star-conj", entities=entities, rank=2, budget=budget)
     h, r, t = torch.arange(64), torch.arange(64) % 4, torch.arange(64) + 64

@@ -40,7 +40,7 @@ def test_a_step_is_torchs_own(rule: Rule, dtype: torch.dtype) -> None:
     assert found or rule == "sgd"
 
 
-def test_a_state_is_copied_and_belongs_to_its_parameter() -> None:
+def test_loaded_state_is_copied_per_parameter() -> None:
     optimizer = Optimizer(Model("complex", 5, 2, rank=2).parameters(), rule="adagrad", lr=0.1)
     given = {"0.step": torch.tensor(3.0), "0.sum": torch.ones(5, 4)}
     optimizer.remember(given)

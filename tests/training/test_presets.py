@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from conjoin.datasets.load import load
 from conjoin.errors import UnknownName
+from conjoin.forms.link import DOT
 from conjoin.forms.notation import FORMS, parse
 from conjoin.training.presets import preset, settings_for
 from conjoin.training.recipe import Recipe
 
+DOT_FORMS = {name: form for name, form in FORMS.items() if form.link is DOT}
 KEYS = ("epochs", "rank", "batch", "n3", "lr")
 COMPLEX = {
     "fb15k-237": (100, 2000, 100, 0.05, 0.1),
@@ -36,7 +40,7 @@ TUNED = {
 
 @pytest.mark.parametrize("dataset", COMPLEX)
 def test_published_settings(dataset: str) -> None:
-    for name, form in FORMS.items():
+    for name, form in DOT_FORMS.items():
         wanted = FIVE_STAR if name.startswith("5star") else COMPLEX
         assert preset("paper", dataset, form) == dict(zip(KEYS, wanted[dataset], strict=True))
     for text in ("5star-conj", "FiveStar(c=0, quotient=mobius)"):
@@ -45,16 +49,29 @@ def test_published_settings(dataset: str) -> None:
 
 @pytest.mark.parametrize("dataset", COMPLEX)
 def test_every_preset_makes_a_recipe(dataset: str) -> None:
-    for form in FORMS.values():
+    for form in DOT_FORMS.values():
         settings = preset("paper", dataset, form)
         form.check_rank(settings.pop("rank"))
         recipe = Recipe.from_mapping(settings)
         assert (recipe.optimizer, recipe.initial_scale) == ("adagrad", 1e-3)
 
 
-def test_changing_what_a_preset_returned_changes_nothing() -> None:
+def test_changing_the_result_does_not_change_the_preset() -> None:
     preset("paper", "wn18rr", FORMS["5star"])["epochs"] = 1
     assert preset("paper", "wn18rr", FORMS["5star"])["epochs"] == 600
+
+
+@pytest.mark.parametrize("name", ["transe", "transe-squared", "transh"])
+def test_presets_refuse_forms_whose_link_is_not_the_dot_product(name: str) -> None:
+    form = parse(name)
+    with pytest.raises(UnknownName, match=re.escape(str(form)) + f".*{form.link.name}"):
+        preset("paper", "wn18rr", form)
+
+
+@pytest.mark.parametrize("name", ["transe", "transe-squared", "transh"])
+def test_distances_train_without_a_penalty_by_default(name: str) -> None:
+    assert settings_for(load("atlas"), name)["n3"] == 0
+    assert settings_for(load("atlas"), "distmult")["n3"] == settings_for(load("atlas"), "complex")["n3"] == 0.05
 
 
 def test_unknown_presets_and_datasets_are_named() -> None:
@@ -62,10 +79,10 @@ def test_unknown_presets_and_datasets_are_named() -> None:
         preset("papre", "wn18rr", FORMS["5star"])
     with pytest.raises(UnknownName, match="wn18rr"):
         preset("paper", "wn18r", FORMS["5star"])
-    with pytest.raises(UnknownName, match=r"paper-tuned has no settings .*--form 5star-conj"):
+    with pytest.raises(UnknownName, match=r"paper-tuned.*ComplEx"):
         preset("paper-tuned", "wn18rr", FORMS["complex"])
 
 
-def test_a_form_that_is_not_known_is_told_without_a_preset_too() -> None:
+def test_unknown_forms_are_refused_without_a_preset_too() -> None:
     with pytest.raises(UnknownName, match="complx"):
         settings_for(load("atlas"), "complx")

@@ -83,7 +83,7 @@ def test_the_weights_of_a_step_are_those_of_its_facts_and_targets() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"group_queries": 4}, {"negatives": 5}])
-def test_equal_weights_change_no_bit(settings: dict[str, int]) -> None:
+def test_equal_weights_are_bit_identical_to_none(settings: dict[str, int]) -> None:
     graph = random_graph(0)
     trained = []
     for weights in (None, np.full(len(graph.train), 0.3)):

@@ -23,9 +23,9 @@ def sphere_page(scenes: Sequence[Scene], *, title: str) -> str:
     here = files("conjoin.geometry")
     script = "\n".join(here.joinpath(name).read_text(encoding="utf-8") for name in ("sphere.js", "sphere_html.js"))
     style = here.joinpath("sphere_html.css").read_text(encoding="utf-8")
-    told = [scene.to_json() for scene in scenes]
+    encoded = [scene.to_json() for scene in scenes]
     keys = ("form", "relation", "coordinate", "words", "run")
-    words = [{key: escape(str(each[key])) for key in keys} for each in told]
+    words = [{key: escape(str(each[key])) for key in keys} for each in encoded]
     for each in words:
         each["symbol"] = SUBSCRIPT.sub(r"<sub>\1</sub>", each["form"])
     notes = dict.fromkeys(scene.note for scene in scenes)
@@ -42,7 +42,7 @@ def sphere_page(scenes: Sequence[Scene], *, title: str) -> str:
             linked=LINKED if len(scenes) > 1 else "",
             entity=" and ".join(dict.fromkeys(escape(scene.entity) for scene in scenes)),
             notes="".join(f'<p class="soft">{escape(note)}</p>\n' for note in notes),
-            scenes=json.dumps(told, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
+            scenes=json.dumps(encoded, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
             script=script,
         )
     )

@@ -43,7 +43,7 @@ FILTER_BYTES = 170
 """Per triple of all splits, while the filter of known answers is sorted (`conjoin.graph.filter`)."""
 FILTER_KEPT = 48
 FILTER_BLOCK = 128
-"""Per triple of a block that is looked through for answers to what is asked, where not all are sorted."""
+"""Per triple of a block that is searched for known answers, if there are too many to sort all at once."""
 ANSWERS = 100
 """Known answers to a question on average, to be on the safe side."""
 LINKED = 3
@@ -173,14 +173,14 @@ def _on_cpu(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
     table = REAL * (rows * width + relation_reals)
     optimizer, best_weights = STATES[setting.optimizer] * table, table if setting.validates else 0
     alone = setting.processes == 1 and not setting.negatives
-    asked = _different(batch, sizes) if alone else batch
-    scores, gradient = _softmax_on_cpu(rows, width, batch, asked, setting)
+    distinct = _different(batch, sizes) if alone else batch
+    scores, gradient = _softmax_on_cpu(rows, width, batch, distinct, setting)
     gradient += REAL * relation_reals
     examples, shuffling = _examples(sizes, batch, CPU_SPAN)
-    activations = _activations_on_cpu(setting, batch, asked) if alone else _activations(setting, batch)
+    activations = _activations_on_cpu(setting, batch, distinct) if alone else _activations(setting, batch)
     filtering = _filter(sizes, FILTER_BYTES)
     ranking = _ranking(sizes, rows, setting)
-    freed = _freed(setting, batch, asked) if alone else activations
+    freed = _freed(setting, batch, distinct) if alone else activations
     program = PROGRAM["cpu"] + min(freed, PIECES)
     standing = table + optimizer + gradient + best_weights + examples + scores + program
     return Memory(
@@ -216,7 +216,7 @@ def _on_gpu(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
     host, span = 0, min(sizes.examples, GPU_SPAN)
     if sizes.examples > GPU_SPAN:
         host, shuffling = shuffling, span * PICKED
-    copies, kept, asked = 0, 0, span * PICKED
+    copies, resident, picked = 0, 0, span * PICKED
     if _fused(setting):
         parts = fused_bytes(
             rows, width, batch,
@@ -224,15 +224,15 @@ def _on_gpu(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
         )  # fmt: skip
         copies, scores, activations = parts.copy, parts.exponentials, parts.buffers + parts.product
         gradient = parts.gradient + (relations if setting.optimizer == "adam" else 0)
-        kept, stepping = scores + parts.buffers, gradient + parts.product
+        resident, stepping = scores + parts.buffers, gradient + parts.product
         examples += input_bytes(span, entities=rows, relations=sizes.relations, batch=batch)
         shuffling = span * SORTING
     else:
         scores, of_table, of_tile = _softmax_on_gpu(rows, width, batch, setting)
         activations, gradient = _activations(setting, batch), of_table + of_tile + relations
-        kept, stepping = of_table + relations, max(scores + of_tile, 2 * of_tile) + activations
+        resident, stepping = of_table + relations, max(scores + of_tile, 2 * of_tile) + activations
     ranking = _ranking(sizes, rows, setting)
-    standing = table + optimizer + copies + best_weights + examples + kept + PROGRAM["cuda"]
+    standing = table + optimizer + copies + best_weights + examples + resident + PROGRAM["cuda"]
     return Memory(
         table=table,
         optimizer=optimizer,
@@ -246,7 +246,7 @@ def _on_gpu(sizes: PlannedSizes, setting: PlannedSetting) -> Memory:
         filtering=0,
         ranking=ranking,
         program=PROGRAM["cuda"],
-        peak=standing + max(shuffling, asked + stepping, ranking),
+        peak=standing + max(shuffling, picked + stepping, ranking),
         host=host + _filter(sizes, FILTER_BYTES),
     )
 
@@ -275,13 +275,13 @@ def _activations(setting: PlannedSetting, batch: int) -> int:
     return REAL * batch * (ENTITY_ROWS * setting.width + SLOT_ROWS * _slots(setting))
 
 
-def _activations_on_cpu(setting: PlannedSetting, batch: int, asked: int) -> int:
+def _activations_on_cpu(setting: PlannedSetting, batch: int, distinct: int) -> int:
     of_questions = ASKED_ROWS * setting.width + ASKED_SLOTS * _slots(setting)
-    return REAL * (asked * of_questions + batch * ANSWERED_ROWS * setting.width)
+    return REAL * (distinct * of_questions + batch * ANSWERED_ROWS * setting.width)
 
 
-def _freed(setting: PlannedSetting, batch: int, asked: int) -> int:
-    return REAL * (batch * ANSWERED_ROWS * setting.width + asked * FREED_SLOTS * _slots(setting))
+def _freed(setting: PlannedSetting, batch: int, distinct: int) -> int:
+    return REAL * (batch * ANSWERED_ROWS * setting.width + distinct * FREED_SLOTS * _slots(setting))
 
 
 def _slots(setting: PlannedSetting) -> int:
@@ -314,7 +314,7 @@ def _sampled(rows: int, width: int, batch: int, setting: PlannedSetting) -> tupl
     return 2 * REAL * batch * sampled, 3 * REAL * (sampled + 2 * batch) * width
 
 
-def _softmax_on_cpu(rows: int, width: int, batch: int, asked: int, setting: PlannedSetting) -> tuple[int, int]:
+def _softmax_on_cpu(rows: int, width: int, batch: int, distinct: int, setting: PlannedSetting) -> tuple[int, int]:
     """The buffer of scores and the gradient of the entity table, by the path that the loss takes (`Step.path`)."""
     scores, table, budget = REAL * batch * rows, REAL * rows * width, BUDGET["cpu"]
     if setting.negatives:
@@ -324,7 +324,7 @@ def _softmax_on_cpu(rows: int, width: int, batch: int, asked: int, setting: Plan
         return tile, 0
     if setting.form.link is not DOT and not longer:
         return tile, table
-    return min(REAL * asked * rows, budget) + longer, table
+    return min(REAL * distinct * rows, budget) + longer, table
 
 
 def _softmax_on_gpu(rows: int, width: int, batch: int, setting: PlannedSetting) -> tuple[int, int, int]:
@@ -359,15 +359,15 @@ def _ranking(sizes: PlannedSizes, rows: int, setting: PlannedSetting) -> int:
     fitting = budget // (2 * REAL * sizes.entities)
     if setting.device == "cpu":
         fitting = min(fitting, max(SCORED_TOGETHER, SWEPT // sizes.entities))
-    asked = min(2 * max(sizes.valid, sizes.test), max(FEWEST, fitting))
-    if not asked:
+    queries = min(2 * max(sizes.valid, sizes.test), max(FEWEST, fitting))
+    if not queries:
         return 0
-    scores = REAL * max(asked, FEWEST) * rows
-    kept, linked = _filter(sizes, FILTER_KEPT), 0 if setting.form.link is DOT else LINKED
+    scores = REAL * max(queries, FEWEST) * rows
+    filtering, linked = _filter(sizes, FILTER_KEPT), 0 if setting.form.link is DOT else LINKED
     if setting.device == "cpu":
         times = linked + (COMPARED if setting.processes == 1 else COMPARED_SHARED)
-        return kept + times * min(scores, budget // 2 + REAL * asked * 96)
+        return filtering + times * min(scores, budget // 2 + REAL * queries * 96)
     # Counted by a kernel where all scores are there at once; in blocks otherwise, with the signs beside them.
     if scores <= budget and setting.processes == 1:
-        return kept + (1 + linked) * scores
-    return kept + (COMPARED + linked) * min(scores, budget // 2)
+        return filtering + (1 + linked) * scores
+    return filtering + (COMPARED + linked) * min(scores, budget // 2)

@@ -50,10 +50,10 @@ class TrainingPlan:
 
     def to_json(self) -> dict[str, Any]:
         entities, relations = parameters(self.sizes, self.setting)
-        told = asdict(self.setting) | {"form": str(self.setting.form)}
+        setting = asdict(self.setting) | {"form": str(self.setting.form)}
         return {
             "graph": asdict(self.sizes),
-            "setting": told,
+            "setting": setting,
             "parameters": {"entities": entities, "relations": relations, "total": entities + relations},
             "bytes_per_process": self.memory.to_json(),
             "available_bytes": self.available,

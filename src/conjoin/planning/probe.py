@@ -83,10 +83,10 @@ def _timed(entities: int, relations: int, setting: PlannedSetting, recipe: Recip
     def examples(count: int) -> torch.Tensor:
         return torch.stack([ids(entities, count), ids(2 * relations, count), ids(entities, count)], dim=1)
 
-    def rank(asked: torch.Tensor) -> None:
+    def rank(queries: torch.Tensor) -> None:
         none = torch.empty(0, dtype=torch.long, device=model.device)
         with torch.no_grad():
-            model.entities.standing(model.query(asked[:, 0], asked[:, 1]), asked[:, 2], (none, none))
+            model.entities.standing(model.query(queries[:, 0], queries[:, 1]), queries[:, 2], (none, none))
 
     questions = min(64, model.entities.questions_at_once())
     batch = examples(setting.batch)
@@ -97,5 +97,5 @@ def _timed(entities: int, relations: int, setting: PlannedSetting, recipe: Recip
     with matmul_precision(recipe.precision), threads_for(6 * setting.batch * setting.width * scored):
         (prepared,) = step.batches(batch)
         seconds = seconds_of(lambda: step(prepared, sample), model.device, times=TIMES, warm=WARM_UP, of=min)
-    asked = batch[:questions]
-    return seconds, seconds_of(lambda: rank(asked), model.device, times=TIMES, warm=WARM_UP, of=min) / len(asked)
+    queries = batch[:questions]
+    return seconds, seconds_of(lambda: rank(queries), model.device, times=TIMES, warm=WARM_UP, of=min) / len(queries)

@@ -86,12 +86,12 @@ def load_shards(target: Path, training: Training) -> Mapping[str, Any]:
             progress, tensors = Progress.of(index["progress"]), index["tensors"]
             for name, about in tensors.items():
                 _check_whole(name, about)
-            places = _places(training, tensors)
-            if any(_shape(training, name, place) != tensors[name]["shape"] for name, place in places.items()):
+            buffers = _buffers(training, tensors)
+            if any(_shape(training, name, buffer) != tensors[name]["shape"] for name, buffer in buffers.items()):
                 raise ValueError("its tensors have other shapes than this model")
-            _read(target, index, {name: (place, _span(training, name, place)) for name, place in places.items()})
+            _read(target, index, {name: (buffer, _span(training, name, buffer)) for name, buffer in buffers.items()})
             training.progress = progress
-            training.costs = list(places[COSTS].unbind()) if COSTS in places else []
+            training.costs = list(buffers[COSTS].unbind()) if COSTS in buffers else []
             check_state(training)
         except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as error:
             raise RunError(f"{target} does not belong to this run ({error})") from error
@@ -205,16 +205,16 @@ def _finish(target: Path, local: LocalTensors, files: list[dict[str, Any]], word
     sync_folder(target.parent)
 
 
-def _places(training: Training, stored: Mapping[str, Any]) -> dict[str, Tensor]:
+def _buffers(training: Training, stored: Mapping[str, Any]) -> dict[str, Tensor]:
     """The tensors to fill, by stored name: the training's own; missing ones (best weights, costs) are created."""
     parameters = list(training.model.parameters())
-    places = {name: tensor.detach() for name, tensor in state_of(training).items()}
+    buffers = {name: tensor.detach() for name, tensor in state_of(training).items()}
     training.best_weights = {} if not any(name.startswith("best.") for name in stored) else training.best_weights
-    for name in stored.keys() - places.keys():
+    for name in stored.keys() - buffers.keys():
         kind, _, rest = name.partition(".")
         number, _, slot = rest.partition(".")
         if name == COSTS:
-            places[name] = _empty_costs(training, stored[name])
+            buffers[name] = _empty_costs(training, stored[name])
             continue
         parameter = training.model.state_dict()[rest] if kind == "best" else parameters[int(number)]
         shape = parameter.shape if stored[name]["shape"] else ()
@@ -223,8 +223,8 @@ def _places(training: Training, stored: Mapping[str, Any]) -> dict[str, Tensor]:
             training.best_weights[rest] = tensor
         else:
             training.step.optimizer.state[parameter][slot] = tensor
-        places[name] = tensor
-    return {name: places[name] for name in stored}
+        buffers[name] = tensor
+    return {name: buffers[name] for name in stored}
 
 
 def _empty_costs(training: Training, about: Mapping[str, Any]) -> Tensor:
@@ -253,20 +253,20 @@ def _check_whole(name: str, about: Mapping[str, Any]) -> None:
         raise ValueError(f"its chunks do not cover {name} {shape}")
 
 
-def _read(target: Path, index: Mapping[str, Any], places: LocalTensors) -> None:
+def _read(target: Path, index: Mapping[str, Any], buffers: LocalTensors) -> None:
     """Fill the tensors of this process. RunError if the checksum of a file is wrong."""
     wanted: dict[str, list[Callable[[Any], None]]] = {}
-    for name, (place, span) in places.items():
+    for name, (buffer, span) in buffers.items():
         for chunk in index["tensors"][name]["chunks"]:
-            if not place.ndim:
-                wanted.setdefault(chunk["file"], []).append(_whole(name, place))
+            if not buffer.ndim:
+                wanted.setdefault(chunk["file"], []).append(_whole(name, buffer))
                 continue
-            start, stop = span or (0, len(place))
+            start, stop = span or (0, len(buffer))
             first, last = chunk["offsets"][0], chunk["offsets"][0] + chunk["sizes"][0]
             if max(start, first) < min(stop, last) or (first == last and not span):
                 here = slice(max(start, first) - start, min(stop, last) - start)
                 there = slice(max(start, first) - first, min(stop, last) - first)
-                wanted.setdefault(chunk["file"], []).append(_rows(name, place[here], there))
+                wanted.setdefault(chunk["file"], []).append(_rows(name, buffer[here], there))
     for name, takers in wanted.items():
         file = target / Path(name).name
         if sha256_of(file) != index["files"][name]:
@@ -277,15 +277,15 @@ def _read(target: Path, index: Mapping[str, Any], places: LocalTensors) -> None:
                 take(stored)
 
 
-def _whole(name: str, place: Tensor) -> Callable[[Any], None]:
-    return lambda stored: _put(place, stored.get_tensor(name))
+def _whole(name: str, buffer: Tensor) -> Callable[[Any], None]:
+    return lambda stored: _put(buffer, stored.get_tensor(name))
 
 
-def _rows(name: str, place: Tensor, there: slice) -> Callable[[Any], None]:
-    return lambda stored: _put(place, stored.get_slice(name)[there])
+def _rows(name: str, buffer: Tensor, there: slice) -> Callable[[Any], None]:
+    return lambda stored: _put(buffer, stored.get_slice(name)[there])
 
 
-def _put(place: Tensor, stored: Tensor) -> None:
-    if place.shape != stored.shape:
-        raise ValueError(f"a file contains the shape {tuple(stored.shape)}, its index says {tuple(place.shape)}")
-    place.copy_(stored)
+def _put(buffer: Tensor, stored: Tensor) -> None:
+    if buffer.shape != stored.shape:
+        raise ValueError(f"a file contains the shape {tuple(stored.shape)}, its index says {tuple(buffer.shape)}")
+    buffer.copy_(stored)

@@ -137,9 +137,9 @@ class RowOptimizer:
     def rows(self, ids: Tensor, gradients: Tensor) -> None:
         """Do a whole step on the rows `ids` (n,) only. The gradients (n, w) of repeated ids are added."""
         self._count()
-        rows, place = torch.unique(ids, return_inverse=True)
+        rows, index = torch.unique(ids, return_inverse=True)
         gradient = gradients.new_zeros(len(rows), gradients.shape[1])
-        add_rows(gradient, place, gradients)
+        add_rows(gradient, index, gradients)
         changed = [table[rows] for table in self._tables()]
         self._change(changed, gradient)
         self._put(rows, changed)

@@ -151,7 +151,7 @@ def test_a_number_that_is_not_finite_is_not_hidden(bad: float) -> None:
 
 
 @pytest.mark.slow
-def test_a_checkpoint_loaded_into_the_optimiser_is_what_training_goes_on_from() -> None:
+def test_fused_training_continues_from_a_loaded_checkpoint() -> None:
     """Loading replaces the state's tensors: kernels bound to the old ones would train on garbage."""
     recipe = Recipe(batch=4, lr=0.1, precision="tf32")
     asked = questions(13, 2, 8, seed=1)

@@ -88,7 +88,7 @@ def test_the_sampled_loss_is_cross_entropy_over_the_target_and_the_sample(batch:
 
 
 @pytest.mark.parametrize("negatives", [0, 5])
-def test_rows_that_no_one_touches_stay(negatives: int) -> None:
+def test_untouched_rows_do_not_change(negatives: int) -> None:
     """Sampled, only rows of the batch and of the sample change; Adam too leaves the others alone."""
     for optimizer in OPTIMIZERS:
         model = model_of()
