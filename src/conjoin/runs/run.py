@@ -58,7 +58,7 @@ class Run:
         if self.weights == "best" and not self.recipe.validate_every:
             raise UsageError(
                 "weights = best needs the MRR of validations, but there are none. "
-                "Set validate_every too, for example --validate-every 5."
+                "Set validate_every too (--validate-every 5)."
             )
 
     @classmethod
