@@ -353,6 +353,9 @@ def test_an_unknown_name_gets_suggestions_and_the_path_that_was_tried(tmp_path: 
 def test_missing_path_is_not_treated_as_a_dataset_name() -> None:
     with pytest.raises(GraphError, match="nowhere"):
         load("./nowhere")
+    for name in ("nowhere.csv", "nowhere.tsv.gz"):
+        with pytest.raises(GraphError, match=name):
+            load(name)
 
 
 # The real ones

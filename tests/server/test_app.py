@@ -333,7 +333,7 @@ def test_health_and_metrics(client: TestClient) -> None:
         ("/v1/ask?head=France", 400, "2"),
         ("/v1/ask?head=France&relation=borders&tail=Spain", 400, "0"),
         ("/v1/ask?head=France&relation=borders&k=0", 422, "k:"),
-        ("/v1/ask?head=France&relation=borders&k=1001", 422, "k:"),
+        ("/v1/ask?head=France&relation=borders&k=1001", 422, "1001"),
         ("/v1/ask?head=France&relation=borders&kk=3", 422, "kk:"),
         ("/v1/ask?head=France&relation=borders&run=land", 404, "lands"),
         ("/v1/ask?head=France&relation=borders&candidates=Spian", 404, "Spain"),

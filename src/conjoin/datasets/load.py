@@ -17,7 +17,7 @@ from conjoin.errors import DatasetError, GraphError, UsageError, unknown
 from conjoin.graph.graph import SPLITS, Graph
 from conjoin.graph.split import split_graph
 from conjoin.graph.synthetic import SyntheticSpec, generate, is_synthetic
-from conjoin.io.formats import AnyPath
+from conjoin.io.formats import AnyPath, is_known
 from conjoin.io.read_graph import Labels, read_graph, split_files
 from conjoin.io.read_options import ReadOptions
 from conjoin.io.readers import PLAIN
@@ -81,7 +81,8 @@ def load(
         return generate(SyntheticSpec.parse(word)).graph
     path = Path(word).expanduser()
     named = isinstance(name_or_path, str) and path.name == word and is_named(word)
-    if not named and (path.exists() or path.name != word):
+    is_file_name = is_known(Path(path.stem).suffix if path.suffix == ".gz" else path.suffix)
+    if not named and (path.exists() or path.name != word or is_file_name):
         return read_graph(path, options=options, labels=labels, split=split)
     if not named:
         way_out = f"Datasets are {', '.join(every_name())}. If you mean a path: {path.absolute()} does not exist."

@@ -23,7 +23,7 @@ from conjoin.graph.column_roles import (
 )
 from conjoin.io.read_options import ReadOptions
 
-CHOOSE = "Choose three by name or number from 0 with --columns subject,verb,object (ReadOptions(columns=...))"
+CHOOSE = "Choose three with ReadOptions(columns=(...)) (--columns subject,verb,object)"
 DELIMITERS = ",;\t|"
 
 

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from conjoin import __version__
-from conjoin.errors import RunError, UnknownName, UsageError
+from conjoin.errors import RunError, UnknownName, UsageError, quoted
 from conjoin.server import schemas
 from conjoin.server.metrics import Metrics
 from conjoin.server.middleware import RequestGuard
@@ -150,7 +150,9 @@ def _add_errors(app: FastAPI) -> None:
                 problem("The body is not valid JSON.", str(first.get("ctx", {}).get("error", ""))), status_code=400
             )
         field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        return FiniteJsonResponse(problem(f"{field}: {first['msg']}.", ACCEPTED), status_code=422)
+        value = first.get("input")
+        given = f" The value was {quoted(str(value))}." if isinstance(value, str | int | float) else ""
+        return FiniteJsonResponse(problem(f"{field}: {first['msg']}.{given}", ACCEPTED), status_code=422)
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
