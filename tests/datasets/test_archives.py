@@ -85,7 +85,7 @@ def test_paths_that_leave_the_archive_are_refused(tmp_path: Path, name: str) -> 
 def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
     (tmp_path / "secret").write_bytes(TRAIN)
     tar = archive(tmp_path / "a.tar.gz", (member("train.txt", kind=kind, link=str(tmp_path / "secret")), b""))
-    with pytest.raises(DatasetError, match="not a plain file"):
+    with pytest.raises(DatasetError, match="train.txt"):
         extract(tar, tmp_path / "out", wanted=WANTED)
     assert not (tmp_path / "out").exists()
 
@@ -258,7 +258,7 @@ def test_reason_is_extracted_from_pip_output() -> None:
     assert archives._reason(log) == "× Preparing metadata did not run."
     assert archives._reason("WARNING: x\nERROR: No matching distribution\n") == "No matching distribution"
     assert archives._reason("Killed\n\n") == "Killed"
-    assert archives._reason("") == "it said nothing"
+    assert archives._reason("") == "it printed nothing"
 
 
 def test_pip_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
