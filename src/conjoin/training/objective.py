@@ -119,7 +119,9 @@ class Objective:
         """Raise UsageError if a term cannot be computed for the form."""
         for name, (_, term) in self.terms.items():
             if reason := term.obstacle(form, rank):
-                raise UsageError(f"The term {name} cannot be used with {form}: {reason} Leave out --term {name}.")
+                raise UsageError(
+                    f"The term {name} cannot be used with {form}: {reason} Leave the term out (--term {name})."
+                )
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -146,12 +146,12 @@ class Recipe:
         if self.negatives_power and not self.negatives:
             raise UsageError(
                 f"negatives_power = {self.negatives_power} has no effect without negatives. "
-                "Set negatives too, for example --negatives 1000."
+                "Set negatives too (--negatives 1000)."
             )
         if self.patience and not self.validate_every:
             raise UsageError(
                 f"patience = {self.patience} counts validations, but there are none. "
-                "Set validate_every too, for example --validate-every 5."
+                "Set validate_every too (--validate-every 5)."
             )
 
     @classmethod
