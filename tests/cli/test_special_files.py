@@ -21,7 +21,7 @@ from conjoin.cli import app
 SECONDS = 60
 """A deadline that only a command which waits for the pipe can miss."""
 BENCH = ("random-100/complex/4/50", "--seconds", 0.01, "--rounds", 1, "--no-plain", "--device", "cpu")
-STUDY_VERBS = ("study run", "study status", "study report", "study plan")
+STUDY_VERBS = ("study run", "study status", "study report", "study plan", "study archive", "study restore")
 FIGURES = ("curves", "frontier", "pvalues", "patterns")
 CASES: dict[tuple[str, str], tuple[object, ...]] = {
     ("demo", "out"): ("-o", "PIPE"),
@@ -74,6 +74,9 @@ CASES: dict[tuple[str, str], tuple[object, ...]] = {
     ("bench rank", "pykeen"): (*BENCH, "-o", "NEW", "--pykeen", "PIPE"),
     ("bench rank", "out"): (*BENCH, "-o", "PIPE"),
     ("bench growth", "out"): ("--most", 2000, "--seconds", 0.01, "--device", "cpu", "-o", "PIPE"),
+    ("study archive", "root"): ("STUDY", "--root", "PIPE"),
+    ("study restore", "root"): ("STUDY", "--root", "PIPE", "-o", "NEW"),
+    ("study restore", "out"): ("STUDY", "-o", "PIPE"),
     **{(verb, "study"): ("PIPE.toml",) for verb in STUDY_VERBS},
     **{(f"figure {name}", "study"): ("PIPE.toml", "-o", "NEW") for name in FIGURES},
     **{(f"figure {name}", "out"): ("STUDY", "-o", "PIPE") for name in FIGURES},

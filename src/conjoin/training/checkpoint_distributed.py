@@ -132,7 +132,7 @@ def _writing_together(target: Path) -> Iterator[None]:
     except (OSError, SafetensorError) as refused:
         error = StorageError(
             f"{target}: process {current().rank} cannot write its part of the checkpoint ({refused}). Earlier "
-            "checkpoints are intact. Make the folder writable and repeat the command with --resume."
+            "checkpoints are intact. Make the folder writable and resume the run (--resume)."
         )
         error.__cause__ = refused
     messages = [message for message in current().heard(str(error or "")) if message]

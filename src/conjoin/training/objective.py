@@ -120,7 +120,7 @@ class Objective:
         for name, (_, term) in self.terms.items():
             if reason := term.obstacle(form, rank):
                 raise UsageError(
-                    f"The term {name} cannot be used with {form}: {reason} Leave {name} out of the terms (--term)."
+                    f"The term {name} cannot be used with {form}: {reason} Leave the term out (--term {name})."
                 )
 
     @property

@@ -33,13 +33,13 @@ def preset(name: str, dataset: str, form: Form) -> dict[str, Any]:
     if form.link is not DOT:
         raise UnknownName(
             f"The preset {name} has no settings for {form}: it was tuned for dot products, and this form has the link "
-            f"{form.link.name}. Leave out --preset to use the defaults for the form."
+            f"{form.link.name}. Leave out the preset (--preset) to use the defaults for the form."
         )
     kind = "5star" if isinstance(form, FiveStar) else "complex"
     if kind not in by_dataset[dataset]:
         raise UnknownName(
-            f"The preset {name} has no settings for {form}. Use a 5★ form (--form 5star-conj), another preset "
-            "(--preset paper), or set --rank, --epochs and --n3 instead."
+            f"The preset {name} has no settings for {form}. Use a 5★ form (--form 5star-conj) or another preset "
+            "(--preset paper), or set the rank and the recipe (--rank, --epochs, --n3)."
         )
     return dict(by_dataset[dataset][kind])
 

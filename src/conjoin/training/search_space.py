@@ -86,7 +86,7 @@ class SearchSpace:
         for key in {"epochs", "validate_every"}.intersection(self.grid or {}):
             option = f"--{key.replace('_', '-')}"
             raise UsageError(
-                f"The grid contains {key}, which must be the same for all trials. Remove it and pass {option} 5."
+                f"The grid contains {key}, which must be the same for all trials. Set it outside the grid ({option} 5)."
             )
         values = {key: some for key, some in (self.grid or {}).items() if key != "rank"}
         plain = {name: getattr(self, name) for name in ("validate_every", "negatives", "negatives_power", "terms")}

@@ -320,7 +320,7 @@ def _opening(storage: str) -> Iterator[None]:
             0
         ]  # Optuna raises RuntimeError for tables of another version and says how to upgrade.
         raise UsageError(
-            f"The storage {storage} cannot be opened ({reason}). Use another one, such as --storage sqlite:///new.db."
+            f"The storage {storage} cannot be opened ({reason}). Use another one (--storage sqlite:///new.db)."
         ) from error
 
 
