@@ -32,6 +32,16 @@ class Ensemble:
     (torch.Size([2, 5]), torch.Size([2]))
     >>> torch.equal(both.scores(h, r).gather(1, t[:, None])[:, 0], both.score(h, r, t))
     True
+    >>> both.title == repr(both)[9:-1], both.n_entities, both.n_relations, both.device.type
+    (True, 5, 2, 'cpu')
+    >>> both.check_graph("a graph of 5 entities", n_entities=5, n_relations=2)
+    >>> both.questions_at_once() > 0, sum(scores.shape[1] for _, scores in both.score_blocks(h, r))
+    (True, 5)
+    >>> nothing_hidden = torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.long)
+    >>> both.standing(h, r, t, nothing_hidden).candidates.tolist(), both.best(h, r, k=2)[1].shape
+    ([5, 5], torch.Size([2, 2]))
+    >>> both.similarity(0).shape
+    torch.Size([5])
     """
 
     def __init__(self, members: Sequence[Scorer], weights: Sequence[float] | None = None) -> None:

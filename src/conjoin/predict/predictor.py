@@ -106,6 +106,8 @@ class Predictor:
     >>> scores, known, possible = run.scores(asked)
     >>> scores.shape, known.tolist(), possible.tolist(), run.probabilities(np.zeros(3, np.int64), scores)
     ((3,), [2], [False, True, True], [None, None, None])
+    >>> run.model is run.scorer
+    True
     """
 
     def __init__(

@@ -92,6 +92,8 @@ class Recipe:
     0.1
     >>> Recipe.from_mapping({"epochs": 50, "n3": 0.05}) == Recipe(epochs=50, n3=0.05)
     True
+    >>> Recipe(epochs=50, n3=0.05).identity()
+    {'epochs': 50, 'n3': 0.05}
     """
 
     epochs: int = 100
