@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 study_app = typer.Typer(
-    help="Run many trainings from one file (datasets × forms × seeds) and report them.",
+    help="Run datasets × forms × seeds from one file, and report them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
