@@ -68,7 +68,8 @@ class RecipeOptions:
         float | None,
         typer.Option(
             rich_help_panel=TRAINING,
-            help="Weight of the cubic (N3) regulariser.  [default: 0.05 with few facts per entity, else 0.01]",
+            help="Weight of the cubic (N3) regulariser.  [default: 0.05 with few facts per entity, else 0.01; 0 for "
+            "distances such as TransE]",
         ),
     ] = None
     f2: Annotated[
