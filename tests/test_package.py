@@ -124,6 +124,7 @@ def test_import_and_help_do_not_load_heavy_packages() -> None:
         assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.slow
 def test_training_ranking_and_asking_work_without_optional_packages(tmp_path: Path) -> None:
     ran = python(WALL + WORK, tmp_path)
     assert ran.returncode == 0, ran.stderr

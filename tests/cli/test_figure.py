@@ -10,6 +10,8 @@ import pytest
 from tests.cli.commands import TINY, assert_refused, conjoin
 from tests.report.fabricated import finished, ranks_of, tiny
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def runs(lands: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -15,6 +15,8 @@ from conjoin.errors import RunError
 from conjoin.training.checkpoint import load_model, save_checkpoint
 from conjoin.training.checkpoint_distributed import load_shards, newest_shards, save_shards
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:

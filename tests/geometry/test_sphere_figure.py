@@ -13,6 +13,8 @@ from tests.geometry.test_scene import scene
 from conjoin.errors import UsageError
 from conjoin.geometry.sphere_figure import BLUE, camera, draw_spheres, files_for, write_figure, written
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_camera_is_a_rotation() -> None:
     for longitude, latitude in ((0.0, 0.0), (2.0, 0.4), (-1.0, -1.2)):

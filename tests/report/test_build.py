@@ -222,6 +222,7 @@ def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pyte
     assert "Plots are left out: plotting needs the package matplotlib" in (tmp_path / "report/report.html").read_text()
 
 
+@pytest.mark.slow
 def test_unreadable_runs_are_named(tmp_path: Path) -> None:
     study = fill(tmp_path)
     cell = study.cell("UMLS", study.rows["tied"], 1)

@@ -19,6 +19,8 @@ from conjoin.report.figures import curves, frontier, pvalues, times
 from conjoin.report.significance import run_tests
 from conjoin.runtime.plotting import apart, label
 
+pytestmark = pytest.mark.slow
+
 
 def filled(root: Path, *, validated: bool = True, worst: float = 0.9) -> Findings:
     study = tiny(root)

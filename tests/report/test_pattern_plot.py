@@ -13,6 +13,8 @@ from conjoin.report.pattern_effects import pattern_effects
 from conjoin.report.pattern_plot import plot_pattern_effects
 from conjoin.report.pattern_text import form_effects
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 

@@ -32,6 +32,7 @@ CROWDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CROWDS)
 def test_a_huge_record_is_refused_in_little_memory(kind: str, tmp_path: Path) -> None:
     """64 MiB of brackets are two gigabytes of lists."""
@@ -43,6 +44,7 @@ def test_a_huge_record_is_refused_in_little_memory(kind: str, tmp_path: Path) ->
         assert found["grown"] < 256 << 20
 
 
+@pytest.mark.slow
 def test_crowded_events_are_refused_in_little_memory(tmp_path: Path) -> None:
     for line in (b'{"epoch": 1}\n', b"{}\n", b"\n", b"0\n"):
         (tmp_path / "events.jsonl").write_bytes(line * ((file_limits.LARGE_RECORD - 1) // len(line)))

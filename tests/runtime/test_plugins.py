@@ -81,6 +81,7 @@ def test_train_and_ask_with_a_form_and_a_dataset_of_another_package(installed: P
     assert "tiny-town" in conjoin("datasets").out
 
 
+@pytest.mark.slow
 def test_train_and_ask_with_a_link_and_terms_of_another_package(installed: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     terms = ["--term", "small-tails=0.05", "--term", "neighbours=0.02"]

@@ -12,6 +12,8 @@ from tests.server.served import exchange, listening
 
 from conjoin.server.settings import ServerSettings
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run(lands: Path) -> Path:

@@ -27,6 +27,8 @@ from conjoin.server.metrics import Metrics
 from conjoin.server.open_runs import open_runs
 from conjoin.server.settings import ServerSettings
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 30.0
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 RUNS = HEALTH.replace(b"/healthz", b"/v1/runs")

@@ -15,6 +15,8 @@ from tests.stress.forged import ODD
 from tests.stress.readers import limited_memory, targets
 from tests.stress.target import tried
 
+pytestmark = pytest.mark.slow
+
 TARGETS = targets()
 EXAMPLES = 25
 

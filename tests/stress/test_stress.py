@@ -15,6 +15,8 @@ from tests.stress.counts import record_short
 from tests.stress.kinds import KINDS, kind_of, specimens
 from tests.stress.processes import conjoin
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="a source archive h
 STUDIES = sorted(file.parent.name for file in RESULTS.glob("*/runs.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_ranks_give_the_kept_results(study: str) -> None:
     archive = open_archive(RESULTS / study)

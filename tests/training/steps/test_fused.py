@@ -90,6 +90,7 @@ def test_a_form_in_registers_learns_as_its_formula_says(form: str) -> None:
     assert max(difference(form, recipe)) < limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 def test_every_optimiser_in_every_precision(optimizer: str, precision: str) -> None:
