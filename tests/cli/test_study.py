@@ -71,7 +71,7 @@ def test_run_and_status_of_selected_cells(tmp_path: Path) -> None:
     where = (study.file, "--root", tmp_path / "out", "--device", "cpu")
     before = conjoin("study", "status", *where, "--json").json
     assert before["counts"] == {"done": 0, "running": 0, "half done": 0, "failed": 0, "missing": 4, "no data": 0}
-    assert "probe" in before["estimated_by"]
+    assert "speed test" in before["estimated_by"]
     assert before["remaining_seconds"] is None
     unknown = conjoin("study", "status", *where).out
     assert "will take about" not in unknown

@@ -49,6 +49,6 @@ def test_whole_runs_skips_runs_that_exceed_the_time_limit(tmp_path: Path) -> Non
     assert first.code == 0
     ran = conjoin("study", "run", *where, "--max-minutes", "1", "--whole-runs", "--json").json
     assert {(each["row"], each["end"]) for each in ran["outcomes"]} == {("tied", "done"), ("complex", "stopped")}
-    assert "would not end in time" in next(each["reason"] for each in ran["outcomes"] if each["end"] == "stopped")
+    assert "time limit" in next(each["reason"] for each in ran["outcomes"] if each["end"] == "stopped")
     whole = conjoin("study", "run", *where, "--max-minutes", "1", "--json").json
     assert whole["counts"]["done"] == 4

@@ -41,25 +41,25 @@ def check(kernel, sizes=(), half=(), **fixed):
     return found.asm["ptx"]
 
 
-ptx = check(kernels.exponentials, ["entities"], ["q", "table", "p"], WIDTH=64, Q_STRIDE=64, TABLE_STRIDE=64,
+ptx = check(table_kernels.exponentials, ["entities"], ["q", "table", "p"], WIDTH=64, Q_STRIDE=64, TABLE_STRIDE=64,
             PRODUCT=True, STORE=True, ROWS=64, COLUMNS=64, DEPTH=32)
 assert "wgmma" in ptx, "the product does not use the matrix units"
-check(kernels.exponentials, ["entities"], WIDTH=64, Q_STRIDE=64, TABLE_STRIDE=64, PRODUCT=False, STORE=True,
+check(table_kernels.exponentials, ["entities"], WIDTH=64, Q_STRIDE=64, TABLE_STRIDE=64, PRODUCT=False, STORE=True,
       ROWS=32, COLUMNS=32, DEPTH=32)
-check(kernels.shares, (), ["share"], WIDTH=50, TILES=9, STRIDE=64, COLUMNS=64)
-for rule in (kernels.ADAGRAD, kernels.ADAM, kernels.SGD):
-    check(kernels.update, ["entities"], ["gradient", "shadow"], WIDTH=50, SHADOW_STRIDE=64, RULE=rule, SHADOW=True,
+check(table_kernels.shares, (), ["share"], WIDTH=50, TILES=9, STRIDE=64, COLUMNS=64)
+for rule in (table_kernels.ADAGRAD, table_kernels.ADAM, table_kernels.SGD):
+    check(table_kernels.update, ["entities"], ["gradient", "shadow"], WIDTH=50, SHADOW_STRIDE=64, RULE=rule, SHADOW=True,
           STASH=True, ROWS=4, COLUMNS=64)
-check(kernels.mark, BLOCK=64)
+check(table_kernels.mark, BLOCK=64)
 for stash, collect in ((True, False), (False, True)):
-    check(kernels.rows, (), ["shadow"], WIDTH=50, SHADOW_STRIDE=64, STASH=stash, RULE=kernels.ADAGRAD, SHADOW=stash,
+    check(table_kernels.rows, (), ["shadow"], WIDTH=50, SHADOW_STRIDE=64, STASH=stash, RULE=table_kernels.ADAGRAD, SHADOW=stash,
           COLLECT=collect, GROUP=4, COLUMNS=64)
 for name in ("5star-conj", "quate", "FiveStar(quotient=mobius)"):
     shared = constants(form(name), 24)
-    check(formulas.forward, (), ["operand", "operand_table"], **shared, STRIDE=64, TABLE_STRIDE=64, BLOCK=32)
-    check(formulas.backward, **shared, BLOCK=32)
-check(standing._count, ["entities"], SPAN=64, BLOCK=32)
-check(standing._uncount, BLOCK=32)
+    check(query_kernels.forward, (), ["operand", "operand_table"], **shared, STRIDE=64, TABLE_STRIDE=64, BLOCK=32)
+    check(query_kernels.backward, **shared, BLOCK=32)
+check(rank_count._count, ["entities"], SPAN=64, BLOCK=32)
+check(rank_count._uncount, BLOCK=32)
 print("all compiled")
 """
 

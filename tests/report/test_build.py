@@ -241,7 +241,7 @@ def test_reporting_never_imports_torch(tmp_path: Path) -> None:
     fill(tmp_path)
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "from conjoin.report.build import write_report\nfrom conjoin.studies.spec import Study\n"
+        "from conjoin.report.build import write_report\nfrom conjoin.studies.parse import read_study\n"
         "root = Path(sys.argv[1])\n"
         "write_report(read_study(root / 'tiny.toml'), root, root / 'report')\n"
         "sys.exit('torch' in sys.modules)\n"

@@ -83,10 +83,10 @@ def test_shapes_and_names_are_checked() -> None:
 def test_a_missing_model_or_interpreter_is_refused(tmp_path: Path) -> None:
     out = ("-o", tmp_path / "run")
     ran = conjoin("import", tmp_path, "atlas", "--pykeen", sys.executable, *out)
-    assert (ran.code, "has no trained_model.pkl" in ran.err) == (2, True)
+    assert (ran.code, "trained_model.pkl" in ran.err) == (2, True)
     (tmp_path / "trained_model.pkl").touch()
     (tmp_path / "training_triples").mkdir()
-    for python, reason in ((sys.executable, "It needs PyKEEN"), (tmp_path / "nothing", "does not start")):
+    for python, reason in ((sys.executable, sys.executable), (tmp_path / "nothing", str(tmp_path / "nothing"))):
         ran = conjoin("import", tmp_path, "atlas", "--pykeen", python, *out)
         assert (ran.code, reason in ran.err) == (2, True), ran.err
     assert not (tmp_path / "run").exists()
