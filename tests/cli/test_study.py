@@ -75,7 +75,7 @@ def test_run_and_status_of_selected_cells(tmp_path: Path) -> None:
     assert before["remaining_seconds"] is None
     unknown = conjoin("study", "status", *where).out
     assert "will take about" not in unknown
-    assert "runs on own take is known when the first one has read the graph" in unknown
+    assert "No estimate for own" in unknown
     ran = conjoin("study", "run", *where, "--only", "row=tied", "--seeds", "1", "--json")
     assert ran.json["counts"]["done"] == 1
     assert [(each["row"], each["seed"], each["end"]) for each in ran.json["outcomes"]] == [("tied", 1, "done")]

@@ -48,11 +48,13 @@ check(table_kernels.exponentials, ["entities"], WIDTH=64, Q_STRIDE=64, TABLE_STR
       ROWS=32, COLUMNS=32, DEPTH=32)
 check(table_kernels.shares, (), ["share"], WIDTH=50, TILES=9, STRIDE=64, COLUMNS=64)
 for rule in (table_kernels.ADAGRAD, table_kernels.ADAM, table_kernels.SGD):
-    check(table_kernels.update, ["entities"], ["gradient", "shadow"], WIDTH=50, SHADOW_STRIDE=64, RULE=rule, SHADOW=True,
+    check(table_kernels.update, ["entities"], ["gradient", "shadow"], WIDTH=50, SHADOW_STRIDE=64, RULE=rule,
+          SHADOW=True,
           STASH=True, ROWS=4, COLUMNS=64)
 check(table_kernels.mark, BLOCK=64)
 for stash, collect in ((True, False), (False, True)):
-    check(table_kernels.rows, (), ["shadow"], WIDTH=50, SHADOW_STRIDE=64, STASH=stash, RULE=table_kernels.ADAGRAD, SHADOW=stash,
+    check(table_kernels.rows, (), ["shadow"], WIDTH=50, SHADOW_STRIDE=64, STASH=stash,
+          RULE=table_kernels.ADAGRAD, SHADOW=stash,
           COLLECT=collect, GROUP=4, COLUMNS=64)
 for name in ("5star-conj", "quate", "FiveStar(quotient=mobius)"):
     shared = constants(form(name), 24)
