@@ -157,7 +157,7 @@ class Recipe:
             )
 
     def identity(self) -> dict[str, Any]:
-        """The settings that ids are computed from: those that differ from their defaults.
+        """The settings that differ from their defaults. Ids are computed from them.
 
         A renamed setting has its first name here, so that ids stay when settings are added or renamed.
         """
